@@ -1,0 +1,13 @@
+"""Copies of chosen rows as plain torch: token embeddings and read-out rows."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from systone.kernels.outputs import place
+
+
+def gather_rows(x: Tensor, index: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """x[index]: x [N, ...] (rows may be views with a stride), index int32 [R] in 0..N-1
+    -> [R, ...] contiguous, same dtype."""
+    return place(x[index.long()], out)
