@@ -13,7 +13,7 @@ from torch import Tensor
 from systone.kernels.outputs import place
 from systone.nn.device_tables import DeviceTables
 
-_QUERIES = 512  # queries of one product: a constant, so that blocks depend on the path only
+_QUERIES = 256  # queries of one product: a constant, so that blocks depend on the path only
 
 
 def trie_attention(
@@ -79,18 +79,20 @@ def _path_rows(x: Tensor, path: list[tuple[int, int]]) -> Tensor:
 
 
 def _attend(q: Tensor, k: Tensor, v: Tensor, scale: float) -> Tensor:
-    """q [L, Hq, D] against k, v [J, Hk, D], the queries being the last L of the J keys -> [L, Hq, D].
+    """q [L, Hq, D] against k, v [J, Hk, D], the queries being the last L of the J keys
+    -> [L, Hq, D] in q's dtype.
 
-    Query heads of one KV head share a product; long segments go in blocks of queries, so that the
-    scores stay bounded."""
+    Query heads of one KV head share a product; long segments go in blocks of queries, each over
+    the keys it may see, so that the scores stay bounded."""
     groups = k.shape[1]
     keys, values = k.float().permute(1, 2, 0), v.float().transpose(0, 1)
+    before = k.shape[0] - q.shape[0]
     rows = []
     for first in range(0, q.shape[0], _QUERIES):
         block = q[first : first + _QUERIES].float().unflatten(1, (groups, -1))
-        scores = torch.einsum("lgrd,gdj->grlj", block, keys) * scale
-        last_key = k.shape[0] - q.shape[0] + first  # of the block's first query
-        ahead = torch.ones(scores.shape[-2:], dtype=torch.bool, device=q.device).triu(last_key + 1)
-        weights = scores.masked_fill(ahead, float("-inf")).softmax(-1)
-        rows.append(torch.einsum("grlj,gjd->lgrd", weights, values).flatten(1, 2))
+        seen = before + first + block.shape[0]
+        scores = torch.einsum("lgrd,gdj->grlj", block, keys[..., :seen]) * scale
+        future = torch.ones(block.shape[0], seen, dtype=torch.bool, device=q.device)
+        weights = scores.masked_fill(future.triu(before + first + 1), float("-inf")).softmax(-1)
+        rows.append(torch.einsum("grlj,gjd->lgrd", weights, values[:, :seen]).flatten(1, 2))
     return torch.cat(rows).to(q.dtype)

@@ -7,8 +7,8 @@ token stands alone.
 from __future__ import annotations
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
+from torch.nn.functional import silu
 
 from systone.kernels.outputs import place
 from systone.nn.device_tables import DeviceTables
@@ -29,4 +29,4 @@ def causal_conv_silu(
         # A mask on the value, not a product: a NaN in an unrelated row must not get in.
         total += torch.where(index[:, None] < 0, 0.0, older) * taps[:, tap]
     total += x.float() * taps[:, 3]
-    return place(F.silu(total.to(x.dtype)), out)
+    return place(silu(total.to(x.dtype)), out)

@@ -1,1 +1,4 @@
-"""Copies of chosen rows. `reference` is the plain torch truth; every other backend keeps its signatures."""
+"""Copies of chosen rows.
+
+`reference` is the plain torch truth; every other backend keeps its signatures.
+"""

@@ -1,1 +1,4 @@
-"""The gated delta rule over a pass of segment tries. `reference` is the plain torch truth; every other backend keeps its signatures."""
+"""The gated delta rule over a pass of segment tries.
+
+`reference` is the plain torch truth; every other backend keeps its signatures.
+"""

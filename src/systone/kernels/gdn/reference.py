@@ -11,8 +11,8 @@ Per token: S = exp(g) S;  S = S + k (beta (v - S^T k))^T;  o = S^T q. The chunke
 from __future__ import annotations
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
+from torch.nn.functional import pad, softplus
 
 from systone.kernels.outputs import place
 from systone.nn.device_tables import DeviceTables
@@ -41,12 +41,12 @@ def gated_delta_rule(
     `states` FP32 [slots, Hv, Dk, Dv]: scratch; an inner segment writes its final state to its
     `state_slot`, children read it by `parent_slot`, leaves write none. It needs no clearing.
 
-    Rounding points: beta = sigmoid(b) is rounded to b's dtype; g = -exp(A_log) softplus(a + dt_bias)
+    Rounding points: beta = sigmoid(b) is rounded to b's dtype; -exp(A_log) softplus(a + dt_bias) = g
     is FP32; q and k are L2-normalised in FP32 (x rsqrt(sum x^2 + 1e-6)), q scaled by Dk^-0.5; the
     output is rounded once."""
     q, k, v = _split_heads(qkv, num_key_heads, key_dim, value_dim)
     beta = torch.sigmoid(b).float()
-    g = -torch.exp(A_log.float()) * F.softplus(a.float() + dt_bias.float())
+    g = -torch.exp(A_log.float()) * softplus(a.float() + dt_bias.float())
     heads = v.shape[1]
     if states is None:
         shape = (max(tables.num_states, 1), heads, key_dim, value_dim)
@@ -100,8 +100,8 @@ def _chunk(
     q, k [c, Hv, Dk], v [c, Hv, Dv], g, beta [c, Hv], state [Hv, Dk, Dv]
     -> outputs [c, Hv, Dv], state after the chunk."""
     length = q.shape[0]
-    q, k, v = (F.pad(x, (0, 0, 0, 0, 0, tile - length)).transpose(0, 1) for x in (q, k, v))
-    g, beta = (F.pad(x, (0, 0, 0, tile - length)).T for x in (g, beta))
+    q, k, v = (pad(x, (0, 0, 0, 0, 0, tile - length)).transpose(0, 1) for x in (q, k, v))
+    g, beta = (pad(x, (0, 0, 0, tile - length)).T for x in (g, beta))
 
     decay = g.cumsum(-1)  # log decay from the chunk's start, through each token
     gap = decay[:, :, None] - decay[:, None, :]

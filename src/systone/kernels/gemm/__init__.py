@@ -1,1 +1,4 @@
-"""Matrix products with a weight. `reference` is the plain torch truth; every other backend keeps its signatures."""
+"""Matrix products with a weight.
+
+`reference` is the plain torch truth; every other backend keeps its signatures.
+"""

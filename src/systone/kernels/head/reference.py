@@ -6,8 +6,8 @@ R rows, M candidates, h hidden width, d pointer width. A row's bits depend on th
 from __future__ import annotations
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
+from torch.nn.functional import pad
 
 from systone.kernels.outputs import place
 
@@ -20,7 +20,7 @@ def fixed_dot(x: Tensor, y: Tensor) -> Tensor:
     Lane l adds the elements l, l + LANES, l + 2 LANES, ... in that order (a rounded product, then
     a rounded sum); the lanes are then halved pairwise, upper half onto lower, until one is left."""
     products = x.float() * y.float()
-    products = F.pad(products, (0, -products.shape[-1] % LANES))
+    products = pad(products, (0, -products.shape[-1] % LANES))
     blocks = products.unflatten(-1, (-1, LANES))
     lanes = blocks[..., 0, :]
     for block in range(1, blocks.shape[-2]):

@@ -1,1 +1,4 @@
-"""RMS norms of hidden states and of GDN outputs. `reference` is the plain torch truth; every other backend keeps its signatures."""
+"""RMS norms of hidden states and of GDN outputs.
+
+`reference` is the plain torch truth; every other backend keeps its signatures.
+"""

@@ -5,8 +5,8 @@ rounds. T rows, h hidden width, Hv value heads, Dv value head width. Every row s
 from __future__ import annotations
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
+from torch.nn.functional import silu
 
 from systone.kernels.outputs import place
 
@@ -47,5 +47,5 @@ def gated_rms_norm(
     wide = x.float()
     scale = torch.rsqrt(wide.square().mean(-1, keepdim=True) + eps)
     normed = (wide * scale).to(x.dtype) * weight
-    gated = normed.float() * F.silu(gate.float()).view_as(x)
+    gated = normed.float() * silu(gate.float()).view_as(x)
     return place(gated.to(x.dtype).flatten(1), out)

@@ -1,1 +1,4 @@
-"""The gated activation of the MLP. `reference` is the plain torch truth; every other backend keeps its signatures."""
+"""The gated activation of the MLP.
+
+`reference` is the plain torch truth; every other backend keeps its signatures.
+"""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import torch.nn.functional as F
 from torch import Tensor
+from torch.nn.functional import silu
 
 from systone.kernels.outputs import place
 
@@ -12,4 +12,4 @@ def swiglu(gate_up: Tensor, *, out: Tensor | None = None) -> Tensor:
     """silu(gate) * up of gate_up [T, 2I] = gate|up -> [T, I]; SiLU in FP32 is rounded to the dtype
     before the product, which is rounded again."""
     gate, up = gate_up.chunk(2, dim=-1)
-    return place(F.silu(gate) * up, out)
+    return place(silu(gate) * up, out)
