@@ -37,7 +37,9 @@ def test_options_sharing_their_first_token_are_told_apart(server) -> None:
     names = ["record", "record_keep", "record_redact", "record_drop"]
     state = "Please keep the recording but remove my phone number from it."
     question = {"type": "choice", "instructions": "What should be done with the recording?"}
-    named = server.decide(state, {"q": {**question, "criteria": dict(zip(names, texts))}})["q"]
+    named = server.decide(
+        state, {"q": {**question, "criteria": dict(zip(names, texts, strict=True))}}
+    )["q"]
     values = list(named["probabilities"].values())
     assert len(set(values)) == 4
     assert math.isclose(sum(values), 1, abs_tol=1e-9)
@@ -59,9 +61,10 @@ def test_meaning_wins_over_length(server) -> None:
         return str(server.decide(state, {"prio": question})["prio"]["choice"])
 
     assert winner({"minor": short, "major": long}) == "minor"
-    assert winner({"a": short, "b": long}) == {"minor": "a", "major": "b"}[
-        winner({"minor": short, "major": long})
-    ]
+    assert (
+        winner({"a": short, "b": long})
+        == {"minor": "a", "major": "b"}[winner({"minor": short, "major": long})]
+    )
 
 
 def test_option_order_moves_no_probability(server) -> None:

@@ -100,7 +100,9 @@ async def test_callers_that_leave_disturb_nobody(server) -> None:
 
         calls = [call(b, 0.004 if rng.random() < 0.3 else 60) for b in bodies]
         replies = await asyncio.gather(*calls, return_exceptions=True)
-    stayed = [(got, want) for got, want in zip(replies, expected) if isinstance(got, dict)]
+    stayed = [
+        (got, want) for got, want in zip(replies, expected, strict=True) if isinstance(got, dict)
+    ]
     assert len(stayed) >= 30
     assert all(got == want for got, want in stayed)
     assert all(isinstance(r, dict | TimeoutError) for r in replies)

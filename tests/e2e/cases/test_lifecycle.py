@@ -122,9 +122,7 @@ def test_last_sentence_counts_below_the_limit_and_above_it_is_refused(server) ->
     }
     assert answers["open"]["open"] > answers["shut"]["open"]
     for oversize in (limit + 50, 3 * limit):
-        reply = server.post(
-            "/v1/systemone", {"state": "green " * oversize, "questions": questions}
-        )
+        reply = server.post("/v1/systemone", {"state": "green " * oversize, "questions": questions})
         assert reply.status_code in (413, 422)
         assert str(limit) in reply.text
         assert "state" in reply.text

@@ -158,7 +158,7 @@ def test_odd_but_legal_json_states_are_answered(server) -> None:
 
 @pytest.mark.parametrize("state", ["", " ", {}, [], "\n\t", "​"])
 def test_blank_texts_are_answered_and_stay_undecided(server, state) -> None:
-    """empty-text: a blank state is answered, and a model without calibration can't claim to know."""
+    """empty-text: a blank state is answered, and an uncalibrated model can't claim to know."""
     answers = server.decide(
         state,
         {
@@ -178,7 +178,8 @@ def test_unknown_model_is_refused_with_the_served_names(server) -> None:
     )
     assert reply.status_code == 404
     detail = reply.json()["detail"]
-    assert detail["error_type"] and "no-such-model-7" in detail["message"]
+    assert detail["error_type"]
+    assert "no-such-model-7" in detail["message"]
     assert "systone-mini" in detail["message"]
 
 
