@@ -41,7 +41,7 @@ def gated_delta_rule(
     `states` FP32 [slots, Hv, Dk, Dv]: scratch; an inner segment writes its final state to its
     `state_slot`, children read it by `parent_slot`, leaves write none. It needs no clearing.
 
-    Rounding points: beta = sigmoid(b) is rounded to b's dtype; -exp(A_log) softplus(a + dt_bias) = g
+    Rounding points: beta = sigmoid(b) is rounded to b's dtype; g = -exp(A_log) softplus(a + bias)
     is FP32; q and k are L2-normalised in FP32 (x rsqrt(sum x^2 + 1e-6)), q scaled by Dk^-0.5; the
     output is rounded once."""
     q, k, v = _split_heads(qkv, num_key_heads, key_dim, value_dim)
