@@ -1,0 +1,146 @@
+"""The tables of one pass from the tries it runs, by array arithmetic only.
+
+Each table is a function of a segment's own path, so a row's entries are the same whatever else is
+in the pass, up to the offset of its segments. Axes as in `tables`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from systone.plan.passes import Part
+from systone.plan.tables import CHUNK, I32, TILES, PassTables
+
+CONV_HISTORY = 3  # tokens a causal convolution of width 4 looks back
+
+_BACK = np.arange(1, CONV_HISTORY + 1, dtype=np.int32)
+_TILE_OF = np.array([0] + [min(t for t in TILES if t >= n) for n in range(1, CHUNK + 1)], np.int32)
+
+
+def build_tables(parts: Sequence[Part]) -> PassTables:
+    """Tables of one pass: the parts' segments back to back, read-outs in part and row order."""
+    tries = [part.trie for part in parts]
+    sizes = [trie.num_nodes for trie in tries]
+    base = _starts(np.array(sizes, np.int32))[:-1]
+    token_ids = _joined([trie.token_ids for trie in tries])
+    length = _joined([trie.node_len for trie in tries])
+    depth = _joined([trie.node_depth for trie in tries])
+    position = _joined([trie.node_position for trie in tries])
+    parent = _joined([trie.node_parent for trie in tries])
+    readout_seg = _joined([trie.row_node for trie in tries])
+    rows = np.array([trie.num_rows for trie in tries], np.int32)
+    if len(parts) > 1:
+        parent = np.where(parent < 0, parent, parent + np.repeat(base, sizes))
+        readout_seg = readout_seg + np.repeat(base, rows)
+    starts = _starts(length)
+    start = starts[:-1]
+    tokens = np.arange(starts[-1], dtype=np.int32)
+    anc_ptr, anc_seg = _ancestors(parent, depth)
+    chunk_ptr, chunk_seg, chunk_start, chunk_len = _chunks(start, length)
+    inner_ptr, inner_seg, leaf_seg, state_slot = _states(parent, depth)
+    return PassTables(
+        token_ids=token_ids,
+        positions=tokens + np.repeat(position - start, length),
+        conv_prev=_conv_prev(tokens, start, length, parent),
+        seg_start=start,
+        seg_len=length,
+        seg_parent=parent,
+        seg_depth=depth,
+        start_position=np.repeat(position[:, None], 3, axis=1),
+        next_position=position + length,
+        anc_ptr=anc_ptr,
+        anc_seg=anc_seg,
+        seg_chunk_ptr=chunk_ptr,
+        chunk_seg=chunk_seg,
+        chunk_start=chunk_start,
+        chunk_len=chunk_len,
+        chunk_tile=_TILE_OF[chunk_len],
+        inner_ptr=inner_ptr,
+        inner_seg=inner_seg,
+        leaf_seg=leaf_seg,
+        state_slot=state_slot,
+        parent_slot=np.where(parent < 0, np.int32(-1), state_slot[parent]),
+        readout_token=start[readout_seg] + length[readout_seg] - np.int32(1),
+        readout_seg=readout_seg,
+        readout_request=np.repeat(np.arange(len(parts), dtype=np.int32), rows),
+        readout_row=_joined([part.rows for part in parts]),
+    )
+
+
+def _joined(arrays: list[I32]) -> I32:
+    return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
+
+
+def _starts(counts: I32) -> I32:
+    """[n + 1] running sum from 0: where each of n runs starts, and the end of the last."""
+    starts = np.zeros(counts.shape[0] + 1, np.int32)
+    np.cumsum(counts, out=starts[1:])
+    return starts
+
+
+def _ancestors(parent: I32, depth: I32) -> tuple[I32, I32]:
+    """Proper ancestors of every segment, root first: (pointer [S + 1], segments [X])."""
+    pointer = _starts(depth)
+    found = np.repeat(parent, depth)
+    # an entry's place in its list is the depth of the ancestor it names
+    above = np.arange(pointer[-1], dtype=np.int32) - np.repeat(pointer[:-1], depth)
+    climb = np.repeat(depth, depth) - above - 1
+    for step in range(int(depth.max()) - 1):
+        found = np.where(climb > step, parent[found], found)
+    return pointer, found
+
+
+def _chunks(start: I32, length: I32) -> tuple[I32, I32, I32, I32]:
+    """(pointer [S + 1], segment, flat start and length [C]) of every 64-token chunk."""
+    count = (length + np.int32(CHUNK - 1)) // np.int32(CHUNK)
+    pointer = _starts(count)
+    total = int(pointer[-1])
+    segment = np.repeat(np.arange(start.shape[0], dtype=np.int32), count)
+    inside = (np.arange(total, dtype=np.int32) - pointer[segment]) * np.int32(CHUNK)
+    return (
+        pointer,
+        segment,
+        start[segment] + inside,
+        np.minimum(length[segment] - inside, np.int32(CHUNK)),
+    )
+
+
+def _states(parent: I32, depth: I32) -> tuple[I32, I32, I32, I32]:
+    """(pointer by depth [G + 1], inner segments by depth, leaves, slot [S] or -1)."""
+    inner = np.zeros(parent.shape[0], bool)
+    inner[parent[parent >= 0]] = True
+    segments = np.flatnonzero(inner).astype(np.int32)
+    levels = depth[segments]
+    segments = segments[np.argsort(levels, kind="stable")]
+    slot = np.full(parent.shape[0], -1, np.int32)
+    slot[segments] = np.arange(segments.shape[0], dtype=np.int32)
+    pointer = _starts(np.bincount(levels).astype(np.int32))
+    return pointer, segments, np.flatnonzero(~inner).astype(np.int32), slot
+
+
+def _conv_prev(tokens: I32, start: I32, length: I32, parent: I32) -> I32:
+    """[T, 3] flat index of the tokens 1, 2, 3 before each token on its path, -1 for none."""
+    previous = tokens[:, None] - _BACK
+    before = _tokens_before(start, length, parent)
+    for offset in range(CONV_HISTORY):
+        long_enough = length > offset
+        first = start[long_enough] + np.int32(offset)
+        previous[first, offset:] = before[long_enough, : CONV_HISTORY - offset]
+    return previous
+
+
+def _tokens_before(start: I32, length: I32, parent: I32) -> I32:
+    """[S, 3] flat index of the tokens 1, 2, 3 before each segment's first token."""
+    back = np.broadcast_to(_BACK, (start.shape[0], CONV_HISTORY))
+    at = np.broadcast_to(parent[:, None], back.shape)
+    # a parent of one or two tokens passes the rest of the way on to its own parent; every hop
+    # takes at least one token, so two hops are enough
+    for _ in range(CONV_HISTORY - 1):
+        short = (at >= 0) & (back > length[at])
+        if not short.any():
+            break
+        back = np.where(short, back - length[at], back)
+        at = np.where(short, parent[at], at)
+    return np.where(at < 0, np.int32(-1), start[at] + length[at] - back)

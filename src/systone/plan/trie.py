@@ -1,0 +1,140 @@
+"""One request's rows as a trie of segments, held as arrays.
+
+A node is a segment under a parent: rows that start with equal segments share nodes when the
+policy says so, otherwise every row has a path of its own. Nodes are in topological order (parents
+first). Knows one request only. Axes: V nodes, N rows, T tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from systone.plan.budget import Load
+from systone.plan.policy import Policy, Sharing
+from systone.plan.tables import I32, Row, Segment
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Trie:
+    """Nodes and rows of one request, or of the part of it that runs in one pass."""
+
+    policy: Policy
+    token_ids: I32  # [T] nodes back to back
+    node_len: I32  # [V] >= 1
+    node_parent: I32  # [V] -1 for a root, else a smaller index
+    node_depth: I32  # [V] 0 for a root
+    node_position: I32  # [V] position of the first token on its path
+    row_node: I32  # [N] node whose last token is the row's read-out
+    row_root: I32  # [N] first node of the row's path
+    row_len: I32  # [N] tokens of the whole path
+    row_question: I32  # [N] index of the row's question in the request
+    num_states: int  # nodes with a child
+
+    @property
+    def num_tokens(self) -> int:
+        return int(self.token_ids.shape[0])
+
+    @property
+    def num_nodes(self) -> int:
+        return int(self.node_len.shape[0])
+
+    @property
+    def num_rows(self) -> int:
+        return int(self.row_node.shape[0])
+
+    @property
+    def load(self) -> Load:
+        return Load(self.num_tokens, self.num_rows, self.num_states)
+
+    @property
+    def saved_tokens(self) -> int:
+        """Sum over nodes of (rows through the node - 1) x length: all rows' tokens, less those
+        that are computed."""
+        return int(self.row_len.sum()) - self.num_tokens
+
+    @property
+    def crosses_questions(self) -> bool:
+        """Whether a node serves two questions; if any does, so does its root."""
+        served = set(zip(self.row_root.tolist(), self.row_question.tolist(), strict=True))
+        return len(served) > len({root for root, _ in served})
+
+    def restrict(self, rows: I32) -> Trie:
+        """The trie of these rows only (indices, ascending): what a pass runs of a split request."""
+        kept = np.zeros(self.num_nodes, bool)
+        frontier = self.row_node[rows]
+        while frontier.size:
+            kept[frontier] = True
+            above = self.node_parent[frontier]
+            frontier = np.unique(above[above >= 0])
+        renumber = np.cumsum(kept, dtype=np.int32) - np.int32(1)
+        parent = self.node_parent[kept]
+        return Trie(
+            policy=self.policy,
+            token_ids=self.token_ids[np.repeat(kept, self.node_len)],
+            node_len=self.node_len[kept],
+            node_parent=np.where(parent < 0, np.int32(-1), renumber[parent]),
+            node_depth=self.node_depth[kept],
+            node_position=self.node_position[kept],
+            row_node=renumber[self.row_node[rows]],
+            row_root=renumber[self.row_root[rows]],
+            row_len=self.row_len[rows],
+            row_question=self.row_question[rows],
+            num_states=int(np.unique(parent[parent >= 0]).size),
+        )
+
+
+def build_trie(rows: Sequence[Row], sharing: Sharing) -> Trie:
+    """The trie of a request under a policy. Raises ValueError for a row without a segment."""
+    if sharing.depends_on_request:
+        trie = _grow(rows, sharing.policy, share=True)
+        if sharing.applies(trie.saved_tokens, int(trie.row_len.sum())):
+            return trie
+        return _grow(rows, sharing.policy, share=False)
+    return _grow(rows, sharing.policy, share=sharing.applies(0, 0))
+
+
+def _grow(rows: Sequence[Row], policy: Policy, *, share: bool) -> Trie:
+    children: dict[tuple[int, bytes], int] = {}
+    segments: list[Segment] = []
+    parent: list[int] = []
+    depth: list[int] = []
+    end: list[int] = []  # position after the node's last token
+    row_node: list[int] = []
+    row_root: list[int] = []
+    for row in rows:
+        node = root = -1
+        for segment in row.path:
+            key = (node, segment.key)
+            child = children.get(key, -1) if share else -1
+            if child < 0:
+                child = children[key] = len(segments)
+                segments.append(segment)
+                parent.append(node)
+                depth.append(depth[node] + 1 if node >= 0 else 0)
+                end.append((end[node] if node >= 0 else 0) + segment.tokens.size)
+            if node < 0:
+                root = child
+            node = child
+        if node < 0:
+            raise ValueError("a row needs at least one segment")
+        row_node.append(node)
+        row_root.append(root)
+    node_end = np.array(end, np.int32)
+    node_len = np.array([segment.tokens.size for segment in segments], np.int32)
+    at = np.array(row_node, np.int32)
+    return Trie(
+        policy=policy,
+        token_ids=np.concatenate([s.tokens for s in segments]) if segments else node_end,
+        node_len=node_len,
+        node_parent=np.array(parent, np.int32),
+        node_depth=np.array(depth, np.int32),
+        node_position=node_end - node_len,
+        row_node=at,
+        row_root=np.array(row_root, np.int32),
+        row_len=node_end[at],
+        row_question=np.array([row.question for row in rows], np.int32),
+        num_states=len(set(parent) - {-1}),
+    )
