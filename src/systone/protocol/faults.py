@@ -1,0 +1,139 @@
+"""Faults in the words and places pydantic uses, and the sentence a list of them makes.
+
+Owns `loc`, `type` and `msg` conventions: one fault per member of a text slot's union. Knows no
+request field. What a fault echoes of the input is bounded here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+
+from systone.errors import Exact, Fault
+from systone.protocol.types import Json
+
+__all__ = [
+    "MAX_FAULTS",
+    "Loc",
+    "missing",
+    "not_a_dict",
+    "not_a_list",
+    "not_a_string",
+    "not_a_text",
+    "path_of",
+    "sentence_of",
+    "shown",
+    "unknown_field",
+    "wrong_count",
+]
+
+Loc = tuple[str | int, ...]
+
+# A request with more faults than this is not read to its end.
+MAX_FAULTS = 1000
+_MAX_SHOWN = 100
+_UNION = ("str", "dict[str,any]", "list[any]")
+# Faults whose message doesn't say which field it is about.
+_NAMELESS = frozenset(
+    ("missing", "too_short", "too_long", "literal_error", "string_type", "dict_type", "list_type")
+) | {"union_tag_invalid", "union_tag_not_found", "model_attributes_type", "extra_forbidden"}
+
+
+def shown(value: Json) -> Json:
+    """What a fault echoes of a value: itself when small, else a description of it."""
+    if isinstance(value, str):
+        return value if len(value) <= _MAX_SHOWN else value[:_MAX_SHOWN] + "…"
+    if isinstance(value, dict):
+        return f"<object of {len(value)} keys>" if value else value
+    if isinstance(value, list):
+        return f"<array of {len(value)} values>" if value else value
+    if isinstance(value, int) and abs(value) >= 10**_MAX_SHOWN:
+        return "<integer of many digits>"
+    return value
+
+
+def not_a_text(loc: Loc, value: Json) -> list[Fault]:
+    """The three faults of a text slot (string, object or array) that holds none of them."""
+    given = shown(value)
+    return [
+        Fault((*loc, "str"), "string_type", "Input should be a valid string", given),
+        Fault((*loc, "dict[str,any]"), "dict_type", "Input should be a valid dictionary", given),
+        Fault((*loc, "list[any]"), "list_type", "Input should be a valid list", given),
+    ]
+
+
+def not_a_string(loc: Loc, value: Json) -> Fault:
+    return Fault(loc, "string_type", "Input should be a valid string", shown(value))
+
+
+def not_a_dict(loc: Loc, value: Json) -> Fault:
+    return Fault(loc, "dict_type", "Input should be a valid dictionary", shown(value))
+
+
+def not_a_list(loc: Loc, value: Json) -> Fault:
+    return Fault(loc, "list_type", "Input should be a valid list", shown(value))
+
+
+def missing(loc: Loc) -> Fault:
+    return Fault(loc, "missing", "Field required")
+
+
+def unknown_field(loc: Loc, near: Sequence[str], *, exact: Exact | None = None) -> Fault:
+    """A field that a strict reading refuses; `near` are known names that look like it."""
+    msg = "Extra inputs are not permitted"
+    if near:
+        msg += f"; did you mean `{near[0]}`?"
+    return Fault(loc, "extra_forbidden", msg, exact=exact)
+
+
+def wrong_count(
+    loc: Loc,
+    value: Sequence[Json] | dict[str, Json],
+    *,
+    minimum: int | None = None,
+    maximum: int | None = None,
+    msg: str | None = None,
+    exact: Exact | None = None,
+) -> Fault:
+    """Fewer than `minimum` or more than `maximum` items; `msg` replaces pydantic's wording."""
+    field = "Dictionary" if isinstance(value, dict) else "List"
+    limit, word = (minimum, "least") if maximum is None else (maximum, "most")
+    items = "item" if limit == 1 else "items"
+    return Fault(
+        loc,
+        "too_short" if maximum is None else "too_long",
+        msg or f"{field} should have at {word} {limit} {items} after validation, not {len(value)}",
+        shown(value if isinstance(value, dict) else list(value)),
+        {
+            "field_type": field,
+            "min_length" if maximum is None else "max_length": limit,
+            "actual_length": len(value),
+        },
+        exact,
+    )
+
+
+def path_of(loc: Loc) -> str:
+    """`questions.q.criteria[1]`: a loc without union members, for a human."""
+    if loc and loc[-1] in _UNION:
+        loc = loc[:-1]
+    path = ""
+    for part in loc:
+        path += f"[{part}]" if isinstance(part, int) else f".{shown(part)}"
+    return path.removeprefix(".")
+
+
+def sentence_of(faults: Iterable[Fault]) -> str:
+    """All faults in one line, each slot once, each naming its field."""
+    lines = []
+    for path, group in groupby(faults, key=lambda f: path_of(f.loc)):
+        slot = list(group)
+        if slot[0].loc and slot[0].loc[-1] in _UNION:
+            lines.append(f"{path}: Input should be a string, an object or an array")
+            continue
+        for fault in slot:
+            line = f"{path}: {fault.msg}" if path and fault.type in _NAMELESS else fault.msg
+            if fault.type == "too_long" and fault.exact:
+                line += f" ({fault.ctx.get('actual_length')} given)"
+            lines.append(line)
+    return "; ".join(lines)

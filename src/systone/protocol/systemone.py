@@ -1,0 +1,166 @@
+"""`POST /v1/systemone`: bytes to a Request, a Decision to bytes.
+
+Owns the envelope (contract sections 1.1 and 2.1) and lists every fault of a body at once, in body
+order. `model` may be absent or null: the server's default answers. Unknown fields are ignored
+unless read strictly (`jev-exact` refuses them at the top level, as the hosted API does).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from types import MappingProxyType
+from typing import Any
+
+from systone.errors import Fault, RequestError
+from systone.protocol import jsontext
+from systone.protocol.assets import read_assets, unmentioned
+from systone.protocol.faults import (
+    MAX_FAULTS,
+    missing,
+    not_a_dict,
+    not_a_string,
+    not_a_text,
+    unknown_field,
+)
+from systone.protocol.questions import in_body_order, read_questions
+from systone.protocol.rules import WireLimits, WireRules
+from systone.protocol.types import (
+    Answer,
+    ChoiceAnswer,
+    Decision,
+    Dialect,
+    Json,
+    NoulAnswer,
+    Question,
+    Request,
+    ScoreAnswer,
+)
+
+__all__ = ["parse", "read", "render"]
+
+_FIELDS = ("model", "state", "questions", "assets")
+# Media fields of other servers' dialects. Dropping one would answer about a state without it.
+_FOREIGN_MEDIA = ("images", "files", "audio", "videos")
+_NO_PARTS: Mapping[str, bytes] = MappingProxyType({})
+_TEXT_TYPES = (str, dict, list)
+
+
+def parse(
+    data: bytes,
+    *,
+    dialect: Dialect,
+    parts: Mapping[str, bytes] = _NO_PARTS,
+    limits: WireLimits = WireLimits(),  # noqa: B008 - frozen
+    strict: bool = False,
+) -> Request:
+    """The request in `data` (JSON text) and, for a multipart body, its other `parts` by name.
+
+    Raises RequestError (422) with every fault in body order; a fault of the JSON text stands
+    alone. `limits` are the wire's: a model's own are checked by its adapter."""
+    rules = WireRules(dialect, limits, strict)
+    return read(jsontext.loads(data), rules, parts)
+
+
+def read(body: Json, rules: WireRules, parts: Mapping[str, bytes] = _NO_PARTS) -> Request:
+    """As `parse`, from the parsed JSON value; the request keeps `body`'s containers."""
+    if type(body) is not dict:
+        raise RequestError([not_a_dict((), body)])
+    faults: list[Fault] = []
+    model = body.get("model")
+    if model is not None and type(model) is not str:
+        faults.append(not_a_string(("model",), model))
+    state = body.get("state")
+    if "state" not in body:
+        faults.append(missing(("state",)))
+    elif type(state) not in _TEXT_TYPES:
+        faults += not_a_text(("state",), state)
+    questions: dict[str, Question] = {}
+    if "questions" in body:
+        questions = read_questions(body["questions"], rules, faults)
+    else:
+        faults.append(missing(("questions",)))
+    assets = read_assets(body.get("assets"), parts, faults) if "assets" in body or parts else {}
+    if assets:
+        faults += unmentioned(assets, _texts(state, questions))
+    if len(body) > len(_FIELDS) or not body.keys() <= _FIELD_SET:
+        faults += _unknown_fields(body, rules)
+    if faults:
+        raise RequestError(_listed(in_body_order(faults, body, depth=0)))
+    return Request(state, questions, model, assets, rules.dialect)  # type: ignore[arg-type]
+
+
+_FIELD_SET = frozenset(_FIELDS)
+
+
+def _unknown_fields(body: dict[str, Any], rules: WireRules) -> list[Fault]:
+    faults = []
+    for field, value in body.items():
+        if field in _FIELD_SET:
+            continue
+        if field in _FOREIGN_MEDIA and value not in (None, [], {}, ""):
+            msg = f"`{field}` is not read by this server and is not ignored; send images as assets"
+            faults.append(Fault((field,), "unsupported_field", msg, exact="api_usage_error"))
+        elif rules.strict or rules.dialect == "jev-exact":
+            near = get_close_matches(field, _FIELDS, 1)
+            faults.append(unknown_field((field,), near, exact="api_usage_error"))
+    return faults
+
+
+def _texts(state: Json, questions: Mapping[str, Question]) -> list[Json]:
+    """Everything of a request that may mention an asset."""
+    texts: list[Json] = [state]
+    for question in questions.values():
+        criteria = question.criteria
+        texts.append(question.instructions)
+        texts += criteria.values() if isinstance(criteria, Mapping) else list(criteria or ())
+    return texts
+
+
+def _listed(faults: list[Fault]) -> list[Fault]:
+    """The faults to report: all, or the first MAX_FAULTS and a note that there are more."""
+    if len(faults) <= MAX_FAULTS:
+        return faults
+    note = Fault((), "too_many_faults", f"Only the first {MAX_FAULTS} faults are listed")
+    return [*faults[:MAX_FAULTS], note]
+
+
+def render(decision: Decision, *, dialect: Dialect, extras: bool) -> bytes:
+    """The 200 body, answers in request order, numbers unrounded.
+
+    `extras` adds `x_systone`; the open-jev dialect adds `metadata`. Raises EngineFaultError for a
+    number that is not finite."""
+    usage = decision.usage
+    body: dict[str, Any] = {
+        "model": decision.model,
+        "answers": {qid: _answer(answer) for qid, answer in decision.answers.items()},
+        "usage": {
+            "input_tokens": int(usage.input_tokens),
+            "output_tokens": int(usage.output_tokens),
+        },
+    }
+    if dialect == "open-jev":
+        body["metadata"] = dict(decision.metadata)
+    if extras:
+        body["x_systone"] = dict(decision.extras)
+    return jsontext.dumps(body)
+
+
+def _answer(answer: Answer) -> dict[str, Any]:
+    if isinstance(answer, NoulAnswer):
+        return {"type": "noul", "noul": answer.noul}
+    if isinstance(answer, ChoiceAnswer):
+        return {
+            "type": "choice",
+            "choice": answer.choice,
+            "probabilities": dict(answer.probabilities),
+            "confidence": answer.confidence,
+        }
+    assert isinstance(answer, ScoreAnswer)
+    return {
+        "type": "score",
+        "score": answer.score,
+        "legend": {str(i): level for i, level in enumerate(answer.legend)},
+        "probabilities": {str(i): p for i, p in enumerate(answer.probabilities)},
+        "confidence": answer.confidence,
+    }
