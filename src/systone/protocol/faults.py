@@ -15,6 +15,7 @@ from systone.protocol.types import Json
 __all__ = [
     "MAX_FAULTS",
     "Loc",
+    "listed",
     "missing",
     "not_a_dict",
     "not_a_list",
@@ -33,10 +34,21 @@ Loc = tuple[str | int, ...]
 MAX_FAULTS = 1000
 _MAX_SHOWN = 100
 _UNION = ("str", "dict[str,any]", "list[any]")
-# Faults whose message doesn't say which field it is about.
+# Faults whose message doesn't say which field it is about: pydantic's, and those of /v1/decisions.
 _NAMELESS = frozenset(
-    ("missing", "too_short", "too_long", "literal_error", "string_type", "dict_type", "list_type")
-) | {"union_tag_invalid", "union_tag_not_found", "model_attributes_type", "extra_forbidden"}
+    "missing too_short too_long literal_error string_type dict_type list_type union_tag_invalid"
+    " union_tag_not_found model_attributes_type extra_forbidden content_type json_type value_type"
+    " input_type invalid_part invalid_item invalid_role invalid_question_type unmatched_call"
+    " duplicate_value unsupported_image invalid_image json_too_large".split()
+)
+
+
+def listed(faults: list[Fault]) -> list[Fault]:
+    """The faults to report: all, or the first MAX_FAULTS and a note that there are more."""
+    if len(faults) <= MAX_FAULTS:
+        return faults
+    note = Fault((), "too_many_faults", f"Only the first {MAX_FAULTS} faults are listed")
+    return [*faults[:MAX_FAULTS], note]
 
 
 def shown(value: Json) -> Json:

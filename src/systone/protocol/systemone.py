@@ -16,7 +16,7 @@ from systone.errors import Fault, RequestError
 from systone.protocol import jsontext
 from systone.protocol.assets import read_assets, unmentioned
 from systone.protocol.faults import (
-    MAX_FAULTS,
+    listed,
     missing,
     not_a_dict,
     not_a_string,
@@ -86,7 +86,7 @@ def read(body: Json, rules: WireRules, parts: Mapping[str, bytes] = _NO_PARTS) -
     if len(body) > len(_FIELDS) or not body.keys() <= _FIELD_SET:
         faults += _unknown_fields(body, rules)
     if faults:
-        raise RequestError(_listed(in_body_order(faults, body, depth=0)))
+        raise RequestError(listed(in_body_order(faults, body, depth=0)))
     return Request(state, questions, model, assets, rules.dialect)  # type: ignore[arg-type]
 
 
@@ -115,14 +115,6 @@ def _texts(state: Json, questions: Mapping[str, Question]) -> list[Json]:
         texts.append(question.instructions)
         texts += criteria.values() if isinstance(criteria, Mapping) else list(criteria or ())
     return texts
-
-
-def _listed(faults: list[Fault]) -> list[Fault]:
-    """The faults to report: all, or the first MAX_FAULTS and a note that there are more."""
-    if len(faults) <= MAX_FAULTS:
-        return faults
-    note = Fault((), "too_many_faults", f"Only the first {MAX_FAULTS} faults are listed")
-    return [*faults[:MAX_FAULTS], note]
 
 
 def render(decision: Decision, *, dialect: Dialect, extras: bool) -> bytes:
