@@ -1,5 +1,6 @@
 """Cutting batches into passes, and what reuse a request is told about afterwards."""
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -64,6 +65,18 @@ def test_every_row_runs_once_in_order_and_within_budget(batch, budget, policy):
             assert part.trie.num_rows == part.rows.size
             ran += [(part.request, int(row)) for row in part.rows]
     assert ran == [(q, r) for q, rows in enumerate(batch) for r in range(len(rows))]
+
+
+@given(requests(), budgets, st.sampled_from(["off", "default"]))
+@settings(max_examples=100, deadline=None)
+def test_a_split_takes_every_row_that_fits(rows, budget, policy):
+    trie = build_trie(rows, Sharing(policy))
+    ends = [int(part.rows[-1]) for (part,) in cut_passes([trie], budget)]
+    first = 0
+    for end in ends[:-1]:
+        one_more = trie.restrict(np.arange(first, end + 2, dtype=np.int32))
+        assert not budget.holds(one_more.load)
+        first = end + 1
 
 
 @given(requests(), budgets)
@@ -138,6 +151,20 @@ def test_rows_of_two_questions_that_never_share_a_pass_stay_within():
     account = reuse(rows, PassBudget(rows=2))
     assert account.scope == "within_question"
     assert account.saved_tokens == 2 * 3102
+
+
+def test_a_state_that_many_rows_start_from_counts_once():
+    rows = [Row((STATE, segment(i, 4)), 0) for i in range(2, 9)]
+    assert len(plan([rows], PassBudget(tokens=3072 + 4 * 6, states=1))) == 2
+    assert len(plan([rows], PassBudget(tokens=3072 + 4 * 6, states=1), "off")) == 7
+
+
+def test_a_scope_once_across_questions_stays_so_in_later_passes():
+    rows = [Row((STATE, segment(i, 4)), i) for i in (2, 3)]
+    rows += [Row((STATE, segment(i, 4)), 4) for i in (4, 5)]
+    account = reuse(rows, PassBudget(rows=2))
+    assert account.scope == "across_questions"
+    assert account.saved_tokens == 2 * 3072
 
 
 @pytest.mark.parametrize("field", ["tokens", "rows", "states"])

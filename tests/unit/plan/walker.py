@@ -17,7 +17,7 @@ def segment(name: int, length: int) -> Segment:
 def requests(draw, *, max_rows: int = 7) -> list[Row]:
     """Rows over a small pool of segments, so that equal prefixes, whole equal rows, rows that
     are another row's prefix and equal segments under different parents all turn up."""
-    lengths = draw(st.lists(st.sampled_from(LENGTHS), min_size=1, max_size=5))
+    lengths = draw(st.lists(st.sampled_from(LENGTHS), min_size=1, max_size=4))
     pool = [segment(name, length) for name, length in enumerate(lengths)]
     paths = st.lists(st.sampled_from(range(len(pool))), min_size=1, max_size=5)
     rows = draw(st.lists(paths, min_size=1, max_size=max_rows))

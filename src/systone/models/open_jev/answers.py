@@ -1,0 +1,48 @@
+"""Scores to answers, in float64 over each whole question. Formulas: the contract, section 3."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from systone.models.calibration import (
+    argmax,
+    choice_confidence,
+    expected_level,
+    score_confidence,
+    sigmoid,
+    softmax,
+)
+from systone.protocol.types import (
+    Answer,
+    Choice,
+    ChoiceAnswer,
+    Noul,
+    NoulAnswer,
+    Question,
+    ScoreAnswer,
+)
+
+
+def num_rows(question: Question) -> int:
+    """Candidate prompts of a question: one for a Noul, else one per option or level."""
+    return 1 if isinstance(question, Noul) else len(question.criteria)
+
+
+def answer(question: Question, scores: Sequence[float], temperature: float) -> Answer:
+    """The answer from the question's raw scores, one per row; a Noul's logits are [0, score]."""
+    if isinstance(question, Noul):
+        return NoulAnswer(sigmoid(scores[0], temperature))
+    probabilities = softmax(scores, temperature)
+    if isinstance(question, Choice):
+        names = list(question.criteria)
+        return ChoiceAnswer(
+            choice=names[argmax(probabilities)],
+            probabilities=dict(zip(names, probabilities, strict=True)),
+            confidence=choice_confidence(probabilities),
+        )
+    return ScoreAnswer(
+        score=expected_level(probabilities),
+        legend=tuple(question.criteria),
+        probabilities=probabilities,
+        confidence=score_confidence(probabilities),
+    )
