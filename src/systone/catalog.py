@@ -1,0 +1,71 @@
+"""The models one process serves, and the names a request may call them by.
+
+The first model is the default: it answers requests without a name and, unless switched off, those
+for `jev-latest` and `jev-preview`, which official clients send. Knows no queue and no device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from systone.config import ModelSettings
+from systone.errors import ConfigError
+from systone.models.base import Loaded, ModelCard
+from systone.protocol.refusals import unknown_model
+
+__all__ = ["JEV_ALIASES", "Catalog", "Served"]
+
+JEV_ALIASES = ("jev-latest", "jev-preview")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Served:
+    """One model with how it is run. `card` lists every alias it answers to here."""
+
+    card: ModelCard
+    loaded: Loaded
+    settings: ModelSettings
+
+    @property
+    def name(self) -> str:
+        return self.card.name
+
+
+class Catalog:
+    """Raises ConfigError if there is no model, or if two would answer to one name."""
+
+    def __init__(
+        self, models: Sequence[tuple[Loaded, ModelSettings]], *, jev_aliases: bool
+    ) -> None:
+        if not models:
+            raise ConfigError("no model to serve")
+        self.served = tuple(
+            Served(_card(loaded.adapter.card, jev_aliases and i == 0), loaded, settings)
+            for i, (loaded, settings) in enumerate(models)
+        )
+        self._by_name: dict[str, Served] = {}
+        for served in self.served:
+            card = served.card
+            for name in (card.name, *card.aliases, f"{card.name}@{card.revision}"):
+                other = self._by_name.setdefault(name, served)
+                if other is not served:
+                    raise ConfigError(f"two models would answer to the name {name!r}")
+
+    @property
+    def by_name(self) -> Mapping[str, Served]:
+        return self._by_name
+
+    def resolve(self, name: str | None) -> Served:
+        """The model a request means. Raises RequestError (404, `unknown_model`)."""
+        if name is None:
+            return self.served[0]
+        served = self._by_name.get(name)
+        if served is None:
+            raise unknown_model(name, [served.name for served in self.served])
+        return served
+
+
+def _card(card: ModelCard, jev_aliases: bool) -> ModelCard:
+    extra = [name for name in JEV_ALIASES if jev_aliases and name not in card.aliases]
+    return replace(card, aliases=(*card.aliases, *extra))

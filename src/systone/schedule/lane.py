@@ -1,0 +1,81 @@
+"""One model's queue: tickets in order of readiness, what they cost together, how long they take.
+
+Not thread-safe; the scheduler holds its lock. Device seconds come from the model's own curve.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING
+
+from systone.schedule.budget import Budget, Load, fill
+from systone.schedule.curve import TimeCurve
+from systone.schedule.ticket import Phase, Ticket
+
+if TYPE_CHECKING:
+    from systone.models.base import Cost
+
+__all__ = ["Lane"]
+
+TYPICAL_DECAY = 0.9  # weight of the past in the typical request's tokens
+
+
+class Lane:
+    """`num_preparing`: accepted tickets whose cost isn't known yet; they count as typical ones."""
+
+    def __init__(self, name: str, budget: Budget) -> None:
+        self.name = name
+        self.budget = budget
+        self.curve = TimeCurve()
+        self.num_preparing = 0
+        self._waiting: OrderedDict[int, Ticket] = OrderedDict()
+        self._load = Load()
+        self._typical_tokens = 0.0
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    @property
+    def num_undispatched(self) -> int:
+        return len(self._waiting) + self.num_preparing
+
+    def push(self, ticket: Ticket, cost: Cost) -> None:
+        """Queue a prepared ticket behind the others."""
+        ticket.cost = cost
+        ticket.phase = Phase.WAITING
+        self._waiting[id(ticket)] = ticket
+        self._load = self._load.plus(cost)
+        seen = self._typical_tokens
+        self._typical_tokens = (
+            seen * TYPICAL_DECAY + cost.tokens * (1.0 - TYPICAL_DECAY) if seen else cost.tokens
+        )
+
+    def remove(self, ticket: Ticket) -> None:
+        """Take a ticket out wherever it stands; costs no device work."""
+        if self._waiting.pop(id(ticket), None) is not None and ticket.cost is not None:
+            self._load = self._load.minus(ticket.cost)
+
+    def front(self) -> list[Ticket]:
+        """The next batch, still queued: see `budget.fill`."""
+        return fill(self._waiting.values(), self.budget)
+
+    def overdue(self, now: float) -> list[Ticket]:
+        return [ticket for ticket in self._waiting.values() if ticket.overdue(now)]
+
+    def backlog_s(self) -> float:
+        """Device seconds until everything accepted so far has run."""
+        if not self._waiting and not self.num_preparing:
+            return 0.0
+        unseen = round(self.num_preparing * self._typical_tokens)
+        load = Load(
+            self._load.tokens + unseen,
+            self._load.rows,
+            self._load.states,
+            self._load.requests + self.num_preparing,
+        )
+        return self.curve.estimate(load.tokens, self.budget.num_batches(load))
+
+    def own_s(self, cost: Cost | None) -> float:
+        """Device seconds of one more request: its own cost, or a typical one's before that."""
+        tokens = round(self._typical_tokens) if cost is None else cost.tokens
+        return self.curve.estimate(tokens)

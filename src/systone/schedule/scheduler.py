@@ -1,0 +1,295 @@
+"""The state of every accepted request, under one lock, and the one place that settles futures.
+
+    admit -> PREPARING -> ready -> WAITING -> take -> RUNNING -> settle -> SETTLED
+
+Thread-safe. Callers admit and cancel, workers report ready, the device thread takes batches,
+anyone settles; `settle` alone resolves a future, once, outside the lock. Knows no model and no
+answer: costs, names, futures and outcomes.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any
+
+from systone.errors import DeadlineError, EngineDownError, SystoneError
+from systone.schedule.admission import Admission
+from systone.schedule.budget import Batch, Budget, load_of
+from systone.schedule.fairness import DeficitRoundRobin
+from systone.schedule.health import Condition, Status
+from systone.schedule.lane import Lane
+from systone.schedule.tally import CANCELLED, LaneTally, Tally, outcome_of
+from systone.schedule.ticket import Phase, Stamps, Ticket
+
+if TYPE_CHECKING:
+    from systone.models.base import Cost
+
+__all__ = ["Scheduler"]
+
+
+class Scheduler:
+    """`budgets` by model name; `max_queue` accepted requests may be undispatched at a time."""
+
+    def __init__(
+        self,
+        budgets: Mapping[str, Budget],
+        *,
+        max_queue: int,
+        quantum_s: float,
+        clock: Callable[[], float],
+    ) -> None:
+        self._lanes = {name: Lane(name, budget) for name, budget in budgets.items()}
+        self._admission = Admission(self._lanes, max_queue, quantum_s)
+        self._turns = DeficitRoundRobin(tuple(budgets), quantum_s)
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._work_or_end = threading.Condition(self._lock)
+        self._all_settled = threading.Condition(self._lock)
+        self._condition = Condition()
+        self._open: set[Ticket] = set()
+        self._running: Batch | None = None
+        self._stopped = False
+        self._tally = Tally(lanes={name: LaneTally() for name in budgets})
+
+    # What callers and workers do.
+
+    def require_room(self) -> None:
+        """Raises what `admit` would raise for any request: a cheap look before parsing one."""
+        with self._lock:
+            self._require_room()
+
+    def admit(
+        self, name: str, *, deadline: float | None, future: Future[Any], stamps: Stamps
+    ) -> Ticket:
+        """Accept a request for a model, or raise EngineDownError, CapacityError, DeadlineError.
+
+        From here on the future gets exactly one outcome. Cancelling it before dispatch takes the
+        request out at no device cost."""
+        ticket = Ticket(name, deadline, future, stamps)
+        with self._lock:
+            self._require_room()
+            lane = self._lanes[name]
+            try:
+                self._require_in_time(lane, None, deadline)
+            except SystoneError:
+                self._tally.refused["deadline"] += 1
+                raise
+            lane.num_preparing += 1
+            self._open.add(ticket)
+            self._tally.admitted += 1
+        future.add_done_callback(lambda done: self._forget(ticket) if done.cancelled() else None)
+        return ticket
+
+    def ready(self, ticket: Ticket, work: Any, cost: Cost) -> None:
+        """A worker has prepared the request: queue it, or settle it if it can't be in time."""
+        with self._lock:
+            if ticket.phase is not Phase.PREPARING:
+                return  # it was cancelled, it expired, or the engine failed meanwhile
+            lane = self._lanes[ticket.lane]
+            lane.num_preparing -= 1
+            try:
+                self._require_in_time(lane, cost, ticket.deadline)
+            except SystoneError as error:
+                lane.num_preparing += 1  # it still is, until it is settled below
+                refusal = error
+            else:
+                ticket.work = work
+                lane.push(ticket, cost)
+                self._work_or_end.notify()
+                return
+        self.settle(ticket, error=refusal)
+
+    def settle(
+        self, ticket: Ticket, *, result: Any = None, error: BaseException | None = None
+    ) -> bool:
+        """Give a ticket its outcome. False, and no effect, if it has one already."""
+        with self._lock:
+            if ticket.phase is Phase.SETTLED:
+                return False
+            claimed = ticket.phase is Phase.RUNNING or ticket.future.set_running_or_notify_cancel()
+            self._close(ticket, outcome_of(error) if claimed else CANCELLED)
+        if not claimed:
+            return False
+        if error is None:
+            ticket.future.set_result(result)
+        else:
+            ticket.future.set_exception(error)
+        return True
+
+    # What the device thread does.
+
+    def take(self, timeout_s: float | None = None) -> Batch | None:
+        """The next batch of the model whose turn it is; waits for one.
+
+        None when the scheduler has stopped or failed, or nothing came within `timeout_s`."""
+        while True:
+            with self._lock:
+                self._work_or_end.wait_for(
+                    lambda: self._ended() or any(map(len, self._lanes.values())), timeout_s
+                )
+                waiting = [name for name, lane in self._lanes.items() if len(lane)]
+                name = None if self._ended() else self._turns.choose(waiting)
+                if name is None:
+                    return None
+                overdue, batch = self._form_batch(self._lanes[name])
+            self._settle_all(overdue, _expired)
+            if batch is not None:
+                return batch
+
+    def done(self, batch: Batch, seconds: float) -> None:
+        """The device is free again: charge the model and teach its time curve."""
+        with self._lock:
+            self._running = None
+            self._turns.charge(batch.lane, seconds)
+            self._lanes[batch.lane].curve.observe(batch.load.tokens, seconds)
+            self._tally.lanes[batch.lane].add(batch.load, seconds)
+
+    # What the owner and the watchdog do.
+
+    def status(self) -> tuple[Status, str]:
+        with self._lock:
+            return self._condition.status, self._condition.reason
+
+    def tally(self) -> Tally:
+        with self._lock:
+            return self._tally.copy()
+
+    def depth(self) -> dict[str, tuple[int, int]]:
+        """(undispatched, running) requests by model."""
+        with self._lock:
+            batch = self._running
+            return {
+                name: (
+                    lane.num_undispatched,
+                    len(batch.tickets) if batch is not None and batch.lane == name else 0,
+                )
+                for name, lane in self._lanes.items()
+            }
+
+    def running_s(self) -> float:
+        """How long the batch on the device has been there; 0.0 without one."""
+        with self._lock:
+            return self._clock() - self._running.started if self._running else 0.0
+
+    def learn(self, name: str, tokens: int, seconds: float) -> None:
+        """A batch that ran outside the queue (warm-up) teaches the model's time curve."""
+        with self._lock:
+            self._lanes[name].curve.observe(tokens, seconds)
+
+    def expire(self) -> None:
+        """Settle every undispatched request whose deadline has passed, also while a batch runs."""
+        with self._lock:
+            now = self._clock()
+            overdue = [
+                ticket
+                for ticket in self._open
+                if ticket.phase is not Phase.RUNNING and ticket.overdue(now)
+            ]
+        self._settle_all(overdue, _expired)
+
+    def set_ready(self) -> None:
+        with self._lock:
+            self._condition.move(Status.READY)
+
+    def fail(self, reason: str) -> None:
+        """The device or its worker is lost: health first, then every caller learns of it."""
+        with self._lock:
+            if not self._condition.move(Status.FAILED, reason):
+                return
+            victims = list(self._open)
+            self._work_or_end.notify_all()
+        self._settle_all(victims, lambda: EngineDownError(f"the engine failed: {reason}"))
+
+    def drain(self, timeout_s: float) -> bool:
+        """Accept nothing more and wait for what was accepted; what is left then gets
+        EngineDownError. True if everything had its own outcome in time."""
+        with self._lock:
+            self._condition.move(Status.DRAINING, "stopping")
+            if self._all_settled.wait_for(lambda: not self._open, timeout_s):
+                return True
+            victims = list(self._open)
+        self._settle_all(victims, lambda: EngineDownError("the engine stopped before its turn"))
+        return False
+
+    def stop(self) -> None:
+        """End `take` for good."""
+        with self._lock:
+            self._stopped = True
+            self._work_or_end.notify_all()
+
+    # Helpers; all but `_settle_all` and `_forget` run under the lock.
+
+    def _ended(self) -> bool:
+        return self._stopped or self._condition.status is Status.FAILED
+
+    def _remaining_s(self) -> float | None:
+        """What the batch on the device should still take; None if there is none."""
+        batch = self._running
+        if batch is None:
+            return None
+        expected_s = self._lanes[batch.lane].curve.estimate(batch.load.tokens)
+        return max(0.0, expected_s - (self._clock() - batch.started))
+
+    def _require_room(self) -> None:
+        self._condition.require_ready()
+        try:
+            self._admission.require_room(self._remaining_s())
+        except SystoneError:
+            self._tally.refused["queue_full"] += 1
+            raise
+
+    def _require_in_time(self, lane: Lane, cost: Cost | None, deadline: float | None) -> None:
+        if deadline is not None:
+            left_s = deadline - self._clock()
+            self._admission.require_in_time(lane, cost, left_s, self._remaining_s())
+
+    def _form_batch(self, lane: Lane) -> tuple[list[Ticket], Batch | None]:
+        """Claim the front of a queue: (the overdue ones in it, or else the batch). Callers who
+        cancelled in this instant drop out here."""
+        now = self._clock()
+        front = lane.front()
+        overdue = [ticket for ticket in front if ticket.overdue(now)]
+        if overdue:
+            return overdue, None
+        claimed = []
+        for ticket in front:
+            if ticket.future.set_running_or_notify_cancel():
+                lane.remove(ticket)
+                ticket.phase = Phase.RUNNING
+                ticket.stamps.dispatched = now
+                claimed.append(ticket)
+            else:
+                self._close(ticket, CANCELLED)
+        if not claimed:
+            return [], None
+        self._running = Batch(lane.name, tuple(claimed), load_of(claimed), now)
+        return [], self._running
+
+    def _close(self, ticket: Ticket, outcome: str) -> None:
+        """Take a ticket off the books."""
+        lane = self._lanes[ticket.lane]
+        if ticket.phase is Phase.PREPARING:
+            lane.num_preparing -= 1
+        lane.remove(ticket)
+        ticket.phase = Phase.SETTLED
+        ticket.work = None
+        self._open.discard(ticket)
+        self._tally.outcomes[outcome] += 1
+        if not self._open:
+            self._all_settled.notify_all()
+
+    def _forget(self, ticket: Ticket) -> None:
+        """The caller cancelled."""
+        with self._lock:
+            if ticket.phase is not Phase.SETTLED:
+                self._close(ticket, CANCELLED)
+
+    def _settle_all(self, tickets: Iterable[Ticket], error: Callable[[], SystoneError]) -> None:
+        for ticket in tickets:
+            self.settle(ticket, error=error())
+
+
+def _expired() -> SystoneError:
+    return DeadlineError("the deadline passed before the request's turn")

@@ -1,0 +1,49 @@
+"""A thread that looks after what nobody is waiting on: stuck batches and passed deadlines.
+
+A batch that holds the device longer than `max_batch_s` means a frozen worker: the engine fails,
+its callers get their error at once, and only a new process serves again. Deadlines pass also while
+a batch runs, so waiting requests are expired here, at most `TICK_S` late.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+
+from systone.schedule.scheduler import Scheduler
+
+__all__ = ["Watchdog"]
+
+TICK_S = 0.05
+
+log = logging.getLogger("systone.schedule")
+
+
+class Watchdog:
+    """`max_batch_s`: the stated limit on one batch."""
+
+    def __init__(self, scheduler: Scheduler, *, max_batch_s: float, tick_s: float = TICK_S) -> None:
+        self._scheduler = scheduler
+        self._max_batch_s = max_batch_s
+        self._tick_s = tick_s
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="systone-watchdog", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def look(self) -> None:
+        """One round of checks."""
+        self._scheduler.expire()
+        held_s = self._scheduler.running_s()
+        if held_s > self._max_batch_s:
+            log.error("a batch has held the device for %.1f s", held_s)
+            self._scheduler.fail(f"device worker frozen: one batch ran for {held_s:.1f} s")
+
+    def _watch(self) -> None:
+        while not self._stop.wait(self._tick_s):
+            self.look()

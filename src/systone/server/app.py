@@ -1,0 +1,44 @@
+"""The HTTP application: its routes, and nothing else.
+
+POST /v1/systemone   POST /v1/decisions   GET /v1/models
+GET /health   GET /health/live   GET /health/ready   GET /metrics
+"""
+
+from __future__ import annotations
+
+import time
+
+from starlette.routing import Route, Router
+
+from systone.config import ServerConfig
+from systone.engine import Engine
+from systone.server.edge import Edge
+from systone.server.metrics import Metrics
+from systone.server.service import Service
+
+__all__ = ["create_app"]
+
+
+def create_app(engine: Engine, config: ServerConfig) -> Edge:
+    """An ASGI application over a started engine."""
+    metrics = Metrics(engine)
+    service = Service(engine, config, metrics)
+    router = Router(
+        [
+            Route("/v1/systemone", service.systemone, methods=["POST"]),
+            Route("/v1/decisions", service.decisions, methods=["POST"]),
+            Route("/v1/models", service.models, methods=["GET"]),
+            Route("/health", service.health, methods=["GET"]),
+            Route("/health/live", service.live, methods=["GET"]),
+            Route("/health/ready", service.ready, methods=["GET"]),
+            Route("/metrics", service.metrics, methods=["GET"]),
+        ],
+        redirect_slashes=False,
+    )
+    return Edge(
+        router,
+        dialect=config.dialect,
+        metrics=metrics,
+        clock=time.monotonic,
+        log_access=config.access_log,
+    )

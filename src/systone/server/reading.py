@@ -1,0 +1,69 @@
+"""Reading a request body: bounded while it streams in, decoded, split if it is multipart.
+
+A body that says, or turns out, to be over the limit is refused with 413 before more of it is kept.
+The rest of it is left to the HTTP layer, which discards it. Sizes are bytes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from starlette.requests import Request as HttpRequest
+
+from systone.protocol.body import decode_body, media_kind
+from systone.protocol.multipart import split_multipart
+from systone.protocol.refusals import body_too_large, unsupported_media_type
+from systone.server.edge import ClientLeftError
+
+__all__ = ["Sent", "read_sent", "unpack"]
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A body as it came over the wire, and the headers that say what it is."""
+
+    data: bytes
+    content_type: str | None
+    encoding: str | None
+
+
+async def read_sent(http: HttpRequest, max_bytes: int) -> Sent:
+    """Raises RequestError (413, 415), ClientLeftError if the caller went away meanwhile."""
+    content_type = http.headers.get("content-type")
+    media_kind(content_type)  # refuses before the body is read
+    _require_utf8(content_type)
+    length = http.headers.get("content-length", "")
+    if length.isdecimal() and int(length) > max_bytes:
+        raise body_too_large(max_bytes)
+    chunks: list[bytes] = []
+    size = 0
+    more = True
+    while more:
+        message = await http.receive()
+        if message["type"] == "http.disconnect":
+            raise ClientLeftError
+        chunk = message.get("body", b"")
+        more = message.get("more_body", False)
+        size += len(chunk)
+        if size > max_bytes:
+            raise body_too_large(max_bytes)
+        chunks.append(chunk)
+    data = chunks[0] if len(chunks) == 1 else b"".join(chunks)
+    return Sent(data, content_type, http.headers.get("content-encoding"))
+
+
+def unpack(sent: Sent, max_bytes: int) -> tuple[bytes, dict[str, bytes]]:
+    """The JSON text, and a multipart body's other parts by name. Raises RequestError."""
+    data = decode_body(sent.data, sent.encoding, max_bytes=max_bytes)
+    if media_kind(sent.content_type) == "multipart":
+        return split_multipart(sent.content_type or "", data, max_bytes=max_bytes)
+    return data, {}
+
+
+def _require_utf8(content_type: str | None) -> None:
+    """JSON is UTF-8 (RFC 8259); another declared charset is refused, not guessed around."""
+    for parameter in (content_type or "").split(";")[1:]:
+        name, _, value = parameter.strip().partition("=")
+        charset = value.strip('"').lower()
+        if name.lower() == "charset" and charset not in ("utf-8", "utf8", "us-ascii"):
+            raise unsupported_media_type(f"Charset {charset[:50]} is not read here; send UTF-8.")

@@ -1,0 +1,143 @@
+"""What each route does: read, parse, ask the engine, render. Errors are raised, never rendered.
+
+Small plain bodies are parsed on the event loop (a thread hop costs more than the parse); large or
+compressed ones in a worker thread, so that nobody else's request waits for them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from starlette.requests import Request as HttpRequest
+from starlette.responses import Response
+
+from systone import __version__
+from systone.config import ServerConfig
+from systone.engine import Engine
+from systone.errors import RequestError
+from systone.protocol import decisions, jsontext, systemone
+from systone.protocol import models as listing
+from systone.protocol.types import Decision, Request
+from systone.server.auth import KeyCheck
+from systone.server.call import Call, call_of
+from systone.server.metrics import Metrics
+from systone.server.reading import Sent, read_sent, unpack
+from systone.server.status import health_body, live_status, ready_status
+from systone.server.waiting import wait_for
+
+__all__ = ["Service"]
+
+INLINE_BYTES = 32 * 1024
+MAX_DEADLINE_MS = 3_600_000
+JSON = "application/json"
+
+T = TypeVar("T")
+
+
+class Service:
+    """The routes' handlers over one engine."""
+
+    def __init__(self, engine: Engine, config: ServerConfig, metrics: Metrics) -> None:
+        self._engine = engine
+        self._config = config
+        self._metrics = metrics
+        self._keys = KeyCheck(config.api_key, config.dialect)
+        self._parsers = ThreadPoolExecutor(2, thread_name_prefix="systone-parse")
+
+    async def systemone(self, http: HttpRequest) -> Response:
+        call, dialect = call_of(http.scope), self._config.dialect
+        sent = await self._receive(http)
+
+        def parse() -> Request:
+            data, parts = unpack(sent, self._config.max_body_bytes)
+            return systemone.parse(data, dialect=dialect, parts=parts)
+
+        request = await self._timed(call, sent, parse)
+        decision = await self._decide(http, call, request)
+        body = systemone.render(decision, dialect=dialect, extras=self._extras(http))
+        return Response(body, media_type=JSON)
+
+    async def decisions(self, http: HttpRequest) -> Response:
+        call, dialect = call_of(http.scope), self._config.dialect
+        sent = await self._receive(http)
+
+        def parse() -> tuple[Request, decisions.DecisionsCall]:
+            data, _ = unpack(sent, self._config.max_body_bytes)
+            call.form = decisions.form_of(data)
+            return decisions.parse(data, dialect=dialect)
+
+        request, asked = await self._timed(call, sent, parse)
+        decision = await self._decide(http, call, request)
+        body = decisions.render(decision, asked, extras=self._extras(http))
+        return Response(body, media_type=JSON)
+
+    async def models(self, http: HttpRequest) -> Response:
+        self._keys.require(http.headers.get("authorization"))
+        return Response(listing.render(self._engine.cards), media_type=JSON)
+
+    async def health(self, _http: HttpRequest) -> Response:
+        body = jsontext.dumps(health_body(self._engine, __version__))
+        return Response(body, ready_status(self._engine), media_type=JSON)
+
+    async def live(self, _http: HttpRequest) -> Response:
+        return self._brief(live_status(self._engine))
+
+    async def ready(self, _http: HttpRequest) -> Response:
+        return self._brief(ready_status(self._engine))
+
+    async def metrics(self, _http: HttpRequest) -> Response:
+        return Response(self._metrics.page(), media_type=self._metrics.content_type)
+
+    def _brief(self, status: int) -> Response:
+        health = self._engine.health()
+        body = jsontext.dumps({"status": health.status, "reason": health.reason})
+        return Response(body, status, media_type=JSON)
+
+    async def _receive(self, http: HttpRequest) -> Sent:
+        """The body of a caller with a key, if the engine has room for another request at all."""
+        self._keys.require(http.headers.get("authorization"))
+        sent = await read_sent(http, self._config.max_body_bytes)
+        self._engine.require_room()
+        return sent
+
+    async def _timed(self, call: Call, sent: Sent, parse: Callable[[], T]) -> T:
+        began = time.monotonic()
+        try:
+            if sent.encoding is None and len(sent.data) <= INLINE_BYTES:
+                return parse()
+            return await asyncio.get_running_loop().run_in_executor(self._parsers, parse)
+        finally:
+            call.steps["parse"] = time.monotonic() - began
+
+    async def _decide(self, http: HttpRequest, call: Call, request: Request) -> Decision:
+        deadline_s = _deadline_s(http, self._config.deadline_s)
+        if deadline_s is not None:
+            deadline_s -= time.monotonic() - call.arrived
+        pending = self._engine.submit(request, deadline_s=deadline_s)
+        try:
+            decision = await wait_for(pending, http.receive, call)
+        finally:
+            call.steps.update(pending.stamps.durations_s())
+        call.headers["x-systone-model"] = self._engine.exact_name(decision.model)
+        return decision
+
+    def _extras(self, http: HttpRequest) -> bool:
+        return self._config.extras or http.headers.get("x-systone-extras") == "1"
+
+
+def _deadline_s(http: HttpRequest, default_s: float | None) -> float | None:
+    """The caller's own deadline (`x-systone-deadline-ms`, from the headers' arrival), if sent."""
+    text = http.headers.get("x-systone-deadline-ms")
+    if text is None:
+        return default_s
+    if not (text.isascii() and text.isdecimal() and 1 <= int(text) <= MAX_DEADLINE_MS):
+        raise RequestError.at(
+            ("x-systone-deadline-ms",),
+            f"The header x-systone-deadline-ms must be an integer from 1 to {MAX_DEADLINE_MS}.",
+            status=400,
+        )
+    return int(text) / 1e3
