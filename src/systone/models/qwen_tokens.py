@@ -1,0 +1,139 @@
+"""Text to token ids with the tokenizer of a checkpoint directory, as transformers would load it.
+
+Owns the loading rule: the class named in `tokenizer_config.json` decides the split pattern, not
+the file. Special tokens in the text are parsed as special tokens. Knows no templates, no torch.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from tokenizers import Regex, Tokenizer, normalizers, pre_tokenizers
+
+from systone.errors import ConfigError
+
+__all__ = ["CLASS_PATTERN", "FILE_PATTERN", "QwenTokenizer", "load_tokenizer"]
+
+_SPLIT = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{{L}}\p{{N}}]?{letters}+|\p{{N}}"
+    r"| ?[^\s{inside}\p{{N}}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+# The pattern of the 3.5 series' tokenizer.json and of Qwen3_5Tokenizer: marks count as letters.
+FILE_PATTERN = _SPLIT.format(letters=r"[\p{L}\p{M}]", inside=r"\p{L}\p{M}")
+# The pattern Qwen2Tokenizer brings along, whatever the file says.
+CLASS_PATTERN = _SPLIT.format(letters=r"\p{L}", inside=r"\p{L}")
+
+# tokenizer_class -> the pattern transformers (5.10, 5.17) gives it; None: the file's own.
+_PATTERNS: dict[str, str | None] = {
+    "Qwen2Tokenizer": CLASS_PATTERN,
+    "Qwen2TokenizerFast": CLASS_PATTERN,
+    "Qwen3_5Tokenizer": FILE_PATTERN,
+    "Qwen3_5TokenizerFast": FILE_PATTERN,
+    "PreTrainedTokenizerFast": None,
+    "TokenizersBackend": None,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class QwenTokenizer:
+    """A loaded tokenizer. `pattern` is the split pattern in use; thread-safe."""
+
+    backend: Tokenizer
+    tokenizer_class: str
+    pattern: str
+
+    @property
+    def num_ids(self) -> int:
+        """One more than the largest id."""
+        return int(self.backend.get_vocab_size(with_added_tokens=True))
+
+    def encode(self, text: str) -> NDArray[np.int32]:
+        """int32 [L]; nothing is added before or after the text."""
+        return np.array(self.backend.encode(text, add_special_tokens=False).ids, dtype=np.int32)
+
+    def encode_batch(self, texts: Sequence[str]) -> list[NDArray[np.int32]]:
+        """One int32 array a text, in order; the interpreter lock is free meanwhile."""
+        batch = self.backend.encode_batch_fast(list(texts), add_special_tokens=False)
+        return [np.array(encoding.ids, dtype=np.int32) for encoding in batch]
+
+    def decode(self, ids: Sequence[int] | NDArray[np.int32]) -> str:
+        """The text of ids, special tokens included."""
+        return str(self.backend.decode([int(i) for i in ids], skip_special_tokens=False))
+
+
+def load_tokenizer(directory: Path | str) -> QwenTokenizer:
+    """The tokenizer of a checkpoint directory.
+
+    Raises ConfigError for a missing or broken file, a class this rule doesn't know, or a model
+    that isn't byte-level BPE without a vocabulary short cut.
+    """
+    directory = Path(directory)
+    path = directory / "tokenizer.json"
+    name = _tokenizer_class(directory)
+    if not path.is_file():
+        raise ConfigError(f"{path}: no such file")
+    try:
+        backend = Tokenizer.from_file(str(path))
+    except Exception as error:  # the library raises bare Exception for every fault of the file
+        raise ConfigError(f"{path}: not a tokenizer file ({error})") from None
+    own = _file_pattern(path, backend)
+    pattern = _PATTERNS[name] or own
+    if _PATTERNS[name] is not None:
+        _rebuild(backend, pattern)
+    backend.no_padding()
+    backend.no_truncation()
+    return QwenTokenizer(backend, name, pattern)
+
+
+def _tokenizer_class(directory: Path) -> str:
+    path = directory / "tokenizer_config.json"
+    try:
+        name = json.loads(path.read_bytes()).get("tokenizer_class")
+    except OSError:
+        raise ConfigError(f"{path}: no such file (it names the tokenizer's class)") from None
+    except (ValueError, AttributeError):
+        raise ConfigError(f"{path}: not a JSON object") from None
+    if name is None:
+        return "Qwen3_5Tokenizer"  # what transformers takes for model_type qwen3_5
+    if name not in _PATTERNS:
+        raise ConfigError(f"{path}: tokenizer_class {name!r} is unknown")
+    return str(name)
+
+
+def _file_pattern(path: Path, backend: Tokenizer) -> str:
+    """The split pattern the file itself asks for, after checking the parts every class shares."""
+    model = backend.model
+    if type(model).__name__ != "BPE" or model.byte_fallback or model.dropout:
+        raise ConfigError(f"{path}: the model is not plain byte-level BPE")
+    if model.ignore_merges:
+        raise ConfigError(f"{path}: ignore_merges is set; the official tokenizer has it unset")
+    try:
+        split, byte_level = _state(backend.pre_tokenizer)["pretokenizers"]
+        pattern = split["pattern"]["Regex"]
+        plain = not byte_level["add_prefix_space"] and not byte_level["use_regex"]
+        nfc = _state(backend.normalizer)["type"] == "NFC"
+    except (KeyError, TypeError, ValueError):
+        raise ConfigError(f"{path}: not the normaliser and splitter of the Qwen family") from None
+    if not (plain and nfc and split["behavior"] == "Isolated" and not split["invert"]):
+        raise ConfigError(f"{path}: not the normaliser and splitter of the Qwen family")
+    return str(pattern)
+
+
+def _state(part: Any) -> Any:
+    return json.loads(part.__getstate__())
+
+
+def _rebuild(backend: Tokenizer, pattern: str) -> None:
+    backend.normalizer = normalizers.NFC()
+    backend.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Split(Regex(pattern), behavior="isolated", invert=False),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+        ]
+    )

@@ -1,0 +1,190 @@
+"""LoRA adapters: reading PEFT's files and merging them, to the same bits on every device.
+
+Owns pairing, checks and the arithmetic; knows no heads and no directories beyond `adapter/`.
+W is [out, in], A [rank, in], B [out, rank]; the merged weight is W + scale * B @ A.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, get_args
+
+import torch
+
+from systone.errors import ConfigError
+from systone.weights.safetensors_file import SafetensorsFile
+from systone.weights.shapes import Expected
+
+__all__ = [
+    "ACCUMULATION",
+    "Adapter",
+    "Difference",
+    "MergeRule",
+    "check_rule",
+    "compare",
+    "low_rank_product",
+    "merge",
+    "read_adapter",
+]
+
+# double-rounding: bf16(W + bf16(2 B@A)), as PEFT's safe merge and the native exports (Open-Jev).
+# single-rounding: bf16(W + 2 B@A), one rounding (Kev). unrounded: float32, for FP32 comparisons.
+MergeRule = Literal["double-rounding", "single-rounding", "unrounded"]
+
+ACCUMULATION = "fp32 sum over rank in rising order, one multiply and one add per term"
+_ROWS = 1 << 22  # elements of W merged at a time, so that temporaries stay small
+_KEY = re.compile(r"(?:.*\.)?(layers\.\d+\.(?:\w+\.)+)lora_(A|B)(?:\.default)?\.weight")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Adapter:
+    """`pairs`: canonical weight name -> (A, B), float32."""
+
+    rank: int
+    scale: float
+    pairs: Mapping[str, tuple[torch.Tensor, torch.Tensor]]
+
+
+def check_rule(rule: str) -> MergeRule:
+    """Raises ConfigError for a rule that doesn't exist."""
+    for known in get_args(MergeRule):
+        if rule == known:
+            return known  # type: ignore[no-any-return]
+    raise ConfigError(f"merge rule {rule!r} is none of: {', '.join(get_args(MergeRule))}")
+
+
+def low_rank_product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """B @ A in float32 [out, in].
+
+    Terms in rising rank order, each by one multiplication and one addition of its own: no BLAS
+    and no fused multiply-add, whose order and rounding differ between devices and thread counts.
+    """
+    total = b[:, 0:1] * a[0:1, :]
+    for r in range(1, a.shape[0]):
+        total += b[:, r : r + 1] * a[r : r + 1, :]
+    return total
+
+
+def merge(
+    weight: torch.Tensor, a: torch.Tensor, b: torch.Tensor, scale: float, rule: MergeRule
+) -> torch.Tensor:
+    """The merged weight on W's device; bfloat16, or float32 under "unrounded"."""
+    a, b = (part.to(weight.device, torch.float32) for part in (a, b))
+    kind = torch.float32 if rule == "unrounded" else torch.bfloat16
+    merged = torch.empty(weight.shape, dtype=kind, device=weight.device)
+    step = max(1, _ROWS // weight.shape[1])
+    for start in range(0, weight.shape[0], step):
+        rows = slice(start, start + step)
+        delta = low_rank_product(a, b[rows]).mul_(scale)
+        if rule == "double-rounding":
+            delta = delta.to(torch.bfloat16).to(torch.float32)
+        merged[rows] = delta.add_(weight[rows].to(torch.float32)).to(kind)
+    return merged
+
+
+def read_adapter(
+    directory: Path, targets: Mapping[str, Expected], rank: int, alpha: int
+) -> Adapter:
+    """Read `adapter_config.json` and `adapter_model.safetensors`.
+
+    `targets`: canonical names of the weights that must be adapted, each with its shape. Every
+    pair must be there, whole, float32 and finite, and nothing else. Raises ConfigError.
+    """
+    _check_config(directory / "adapter_config.json", targets, rank, alpha)
+    path = directory / "adapter_model.safetensors"
+    file = SafetensorsFile(path)
+    found: dict[tuple[str, str], torch.Tensor] = {}
+    for name in file.entries:
+        match = _KEY.fullmatch(name)
+        target = f"{match[1]}weight" if match else None
+        if match is None or target not in targets:
+            raise ConfigError(f"{path}: {name!r} adapts no target of this model")
+        if (target, match[2]) in found:
+            raise ConfigError(f"{path}: {name!r} appears under two names")
+        out, fan_in = targets[target].shape
+        shape = (rank, fan_in) if match[2] == "A" else (out, rank)
+        found[target, match[2]] = _checked(path, name, file, shape)
+    pairs: dict[str, tuple[torch.Tensor, torch.Tensor]] = {}
+    for target in targets:
+        for half in "AB":
+            if (target, half) not in found:
+                raise ConfigError(f"{path}: lora_{half} of {target!r} is missing")
+        pairs[target] = (found[target, "A"], found[target, "B"])
+    return Adapter(rank, alpha / rank, pairs)
+
+
+def _checked(path: Path, name: str, file: SafetensorsFile, shape: tuple[int, ...]) -> torch.Tensor:
+    entry = file.entries[name]
+    if entry.dtype != "F32":
+        raise ConfigError(f"{path}: {name!r} has dtype {entry.dtype}, not F32")
+    if entry.shape != shape:
+        raise ConfigError(f"{path}: {name!r} has shape {list(entry.shape)}, not {list(shape)}")
+    value = file.tensor(name).clone()
+    if not bool(torch.isfinite(value).all()):
+        raise ConfigError(f"{path}: {name!r} has values that are not finite")
+    return value
+
+
+def _check_config(path: Path, targets: Mapping[str, Expected], rank: int, alpha: int) -> None:
+    try:
+        config = json.loads(path.read_bytes())
+        modules = set(config["target_modules"])
+    except OSError as error:
+        raise ConfigError(f"{path}: can't be read ({error.strerror})") from None
+    except (ValueError, KeyError, TypeError):
+        raise ConfigError(f"{path}: not a PEFT adapter configuration") from None
+    wanted = {
+        "peft_type": "LORA",
+        "r": rank,
+        "lora_alpha": alpha,
+        "bias": "none",
+    }
+    for field, value in wanted.items():
+        if config.get(field) != value:
+            raise ConfigError(f"{path}: {field} is {config.get(field)!r}, not {value!r}")
+    # Variants that change the arithmetic; absent, false or empty in every official adapter.
+    for field in (
+        "use_dora",
+        "use_rslora",
+        "fan_in_fan_out",
+        "lora_bias",
+        "rank_pattern",
+        "alpha_pattern",
+        "modules_to_save",
+        "trainable_token_indices",
+        "layer_replication",
+    ):
+        if config.get(field):
+            raise ConfigError(f"{path}: {field} is set; this merge doesn't know it")
+    expected = {name.split(".")[-2] for name in targets}
+    if modules != expected:
+        raise ConfigError(f"{path}: target_modules are {sorted(modules)}, not {sorted(expected)}")
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """How two merges of one weight differ: elements, of how many, and by how many bf16 steps."""
+
+    differing: int
+    total: int
+    max_ulp: int
+
+
+def compare(ours: torch.Tensor, theirs: torch.Tensor) -> Difference:
+    """Compare two finite bfloat16 tensors of one shape bit by bit."""
+    if ours.shape != theirs.shape or {ours.dtype, theirs.dtype} != {torch.bfloat16}:
+        raise ValueError("two bfloat16 tensors of one shape are compared")
+    steps = (_ordinal(ours) - _ordinal(theirs)).abs()
+    return Difference(
+        int((steps != 0).sum()), ours.numel(), int(steps.max()) if steps.numel() else 0
+    )
+
+
+def _ordinal(value: torch.Tensor) -> torch.Tensor:
+    """int32 position on the bf16 number line, so that neighbours differ by one; -0 equals +0."""
+    bits = value.cpu().contiguous().view(torch.int16).to(torch.int32)
+    return torch.where(bits < 0, -(bits & 0x7FFF), bits)

@@ -1,0 +1,125 @@
+"""Weights as a model is served with them: LoRA merged, one dtype, on a device, with provenance.
+
+Owns the message and the one pass that makes it, tensor by tensor; the model is never held twice.
+Cast rule: everything is served in bfloat16, also tensors a base stores as F32, because the
+official bf16 loads and merged exports cast them too; the rule "unrounded" casts to float32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Protocol
+
+import torch
+
+from systone.nn.config import TextConfig
+from systone.weights.head_file import ScalarHead
+from systone.weights.lora import ACCUMULATION, Adapter, MergeRule, merge
+from systone.weights.progress import Report, silent
+from systone.weights.shapes import text_tensors
+
+__all__ = ["Provenance", "ServedWeights", "Source", "gather", "merge_record", "merged_tensors"]
+
+
+class Source(Protocol):
+    """Where base tensors come from: a checkpoint's files, or a synthesiser."""
+
+    @property
+    def config(self) -> TextConfig: ...
+
+    @property
+    def views(self) -> bool:
+        """Whether `tensor` gives views on files rather than memory of its own."""
+        ...
+
+    def tensor(self, name: str) -> torch.Tensor:
+        """The tensor with that canonical name, as stored."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """Where served weights came from and how far that was verified.
+
+    `verified`: what proved the files; `merge`: rule, device, accumulation and library."""
+
+    package: str  # family name, for example open-jev-9b
+    checkpoint_revision: str
+    synthetic: bool
+    verified: str
+    merge: Mapping[str, str]
+    source: str  # directory, or how the weights were made
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ServedWeights:
+    """`tensors` by canonical name. `tokenizer`: the directory to load the tokenizer from."""
+
+    config: TextConfig
+    tensors: Mapping[str, torch.Tensor]
+    head_weight: torch.Tensor  # float32 [1, hidden]
+    head_bias: torch.Tensor  # float32 [1]
+    temperature: float
+    max_length: int
+    model_id: str  # the base's name, as replies carry it
+    base_revision: str
+    tokenizer: Path | None
+    provenance: Provenance
+
+    @property
+    def num_bytes(self) -> int:
+        """Of the text tensors."""
+        return sum(tensor.nbytes for tensor in self.tensors.values())
+
+
+def merged_tensors(
+    source: Source,
+    adapter: Adapter | None,
+    rule: MergeRule,
+    *,
+    device: torch.device | str = "cpu",
+    report: Report = silent,
+    step: str = "loading",
+) -> Iterator[tuple[str, torch.Tensor]]:
+    """Each served tensor in turn, its memory its own. `adapter` None: already merged."""
+    table = text_tensors(source.config)
+    kind = torch.float32 if rule == "unrounded" else torch.bfloat16
+    total = sum(torch.Size(expected.shape).numel() * kind.itemsize for expected in table.values())
+    done = 0
+    for name in table:
+        stored = source.tensor(name)
+        if adapter is not None and name in adapter.pairs:
+            made = merge(stored.to(device), *adapter.pairs[name], adapter.scale, rule)
+        else:  # a view must be copied: the file may change under it
+            made = stored.to(device=device, dtype=kind, copy=source.views)
+        del stored
+        done += made.nbytes
+        report(step, done, total)
+        yield name, made
+
+
+def merge_record(rule: MergeRule, device: torch.device | str) -> dict[str, str]:
+    """How a merge was done, for manifests and provenance."""
+    return {
+        "rule": rule,
+        "device": torch.device(device).type,
+        "accumulation": ACCUMULATION,
+        "torch": str(torch.__version__),
+        "systone": version("systone"),
+    }
+
+
+def gather(
+    source: Source,
+    adapter: Adapter | None,
+    head: ScalarHead,
+    rule: MergeRule,
+    device: torch.device | str,
+    report: Report,
+) -> tuple[dict[str, torch.Tensor], torch.Tensor, torch.Tensor]:
+    """All tensors and the head on `device`."""
+    tensors = dict(merged_tensors(source, adapter, rule, device=device, report=report))
+    return tensors, head.weight.to(device), head.bias.to(device)
