@@ -1,0 +1,35 @@
+"""In bf16 our stack is as close to the FP32 truth as transformers in bf16 with pure-torch GDN."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+import torch
+
+from tests.numerics import BF16_MIN_ROWS, BF16_RMS_RATIO, BF16_ROW_RATIO
+from tests.unit.nn.naive_tables import naive_tables
+from tests.unit.nn.tiny import flat, random_ids, relative_l2
+
+BUCKETS = {"1-16": (3, 15), "17-64": (33, 64), "65-256": (65, 200)}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("bucket", BUCKETS)
+def test_errors_are_no_larger_than_transformers(tiny, layout: str, bucket: str) -> None:
+    """Rows are requests of a shared first part and four ends each."""
+    rng = random.Random(bucket)
+    requests = []
+    for length in BUCKETS[bucket]:
+        for _ in range(BF16_MIN_ROWS // 8):
+            state, ends = random_ids(rng, length // 2), length - length // 2
+            requests.append([[state, random_ids(rng, ends)] for _ in range(4)])
+    rows = [flat(path) for request in requests for path in request]
+    assert len(rows) == BF16_MIN_ROWS
+
+    exact, rough = tiny(layout), tiny(layout, torch.bfloat16)
+    truth = exact.official_hidden(rows)
+    theirs = relative_l2(rough.official_hidden(rows), truth)
+    ours = relative_l2(rough.hidden(naive_tables(requests)), truth)
+    assert (ours.square().mean() / theirs.square().mean()).sqrt() <= BF16_RMS_RATIO
+    assert (ours / theirs).max() <= BF16_ROW_RATIO
