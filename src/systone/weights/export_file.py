@@ -70,9 +70,10 @@ def read_export(directory: Path) -> Export:
     if type(max_length) is not int or max_length < 1:
         raise ConfigError(f"{path}: max_length is {max_length!r}, not a positive integer")
     weight, bias = fields.get("head_weight"), fields.get("head_bias")
-    if isinstance(bias, list) and len(bias) == 1:
-        bias = bias[0]
-    if not isinstance(weight, list) or not all(_finite(value) for value in [*weight, bias]):
+    if not isinstance(weight, list):
+        raise ConfigError(f"{path}: head_weight is not a list of numbers")
+    bias = bias if isinstance(bias, list) else [bias]
+    if len(bias) != 1 or not all(_finite(value) for value in [*weight, *bias]):
         raise ConfigError(f"{path}: head_weight and head_bias must be finite numbers")
     return Export(
         path=path,
@@ -83,7 +84,7 @@ def read_export(directory: Path) -> Export:
         temperature=read_temperature(path, "temperature"),
         max_length=max_length,
         head_weight=tuple(weight),
-        head_bias=bias,
+        head_bias=float(bias[0]),
     )
 
 

@@ -37,6 +37,18 @@ MergeRule = Literal["double-rounding", "single-rounding", "unrounded"]
 
 ACCUMULATION = "fp32 sum over rank in rising order, one multiply and one add per term"
 _ROWS = 1 << 22  # elements of W merged at a time, so that temporaries stay small
+# Variants that change the arithmetic; absent, false or empty in every official adapter.
+_VARIANTS = (
+    "use_dora",
+    "use_rslora",
+    "fan_in_fan_out",
+    "lora_bias",
+    "rank_pattern",
+    "alpha_pattern",
+    "modules_to_save",
+    "trainable_token_indices",
+    "layer_replication",
+)
 _KEY = re.compile(r"(?:.*\.)?(layers\.\d+\.(?:\w+\.)+)lora_(A|B)(?:\.default)?\.weight")
 
 
@@ -99,15 +111,14 @@ def read_adapter(
     file = SafetensorsFile(path)
     found: dict[tuple[str, str], torch.Tensor] = {}
     for name in file.entries:
-        match = _KEY.fullmatch(name)
-        target = f"{match[1]}weight" if match else None
-        if match is None or target not in targets:
+        target, half = _target(name)
+        if target not in targets:
             raise ConfigError(f"{path}: {name!r} adapts no target of this model")
-        if (target, match[2]) in found:
-            raise ConfigError(f"{path}: {name!r} appears under two names")
+        if (target, half) in found:
+            raise ConfigError(f"{path}: {name!r} is there under two names")
         out, fan_in = targets[target].shape
-        shape = (rank, fan_in) if match[2] == "A" else (out, rank)
-        found[target, match[2]] = _checked(path, name, file, shape)
+        shape = (rank, fan_in) if half == "A" else (out, rank)
+        found[target, half] = _checked(path, name, file, shape)
     pairs: dict[str, tuple[torch.Tensor, torch.Tensor]] = {}
     for target in targets:
         for half in "AB":
@@ -115,6 +126,12 @@ def read_adapter(
                 raise ConfigError(f"{path}: lora_{half} of {target!r} is missing")
         pairs[target] = (found[target, "A"], found[target, "B"])
     return Adapter(rank, alpha / rank, pairs)
+
+
+def _target(name: str) -> tuple[str, str]:
+    """The canonical weight a stored LoRA tensor belongs to and which half it is, or empty."""
+    match = _KEY.fullmatch(name)
+    return (f"{match[1]}weight", match[2]) if match else ("", "")
 
 
 def _checked(path: Path, name: str, file: SafetensorsFile, shape: tuple[int, ...]) -> torch.Tensor:
@@ -146,18 +163,7 @@ def _check_config(path: Path, targets: Mapping[str, Expected], rank: int, alpha:
     for field, value in wanted.items():
         if config.get(field) != value:
             raise ConfigError(f"{path}: {field} is {config.get(field)!r}, not {value!r}")
-    # Variants that change the arithmetic; absent, false or empty in every official adapter.
-    for field in (
-        "use_dora",
-        "use_rslora",
-        "fan_in_fan_out",
-        "lora_bias",
-        "rank_pattern",
-        "alpha_pattern",
-        "modules_to_save",
-        "trainable_token_indices",
-        "layer_replication",
-    ):
+    for field in _VARIANTS:
         if config.get(field):
             raise ConfigError(f"{path}: {field} is set; this merge doesn't know it")
     expected = {name.split(".")[-2] for name in targets}

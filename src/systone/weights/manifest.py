@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -134,14 +134,15 @@ def hash_files(
         return dict(zip(paths, digests, strict=True))
 
 
-def file_sha256(path: Path, advance: Any = lambda num_bytes: None) -> str:
+def file_sha256(path: Path, advance: Callable[[int], None] | None = None) -> str:
     """Hex SHA-256 of one file. Raises ConfigError when it can't be read."""
     digest = hashlib.sha256()
     try:
         with path.open("rb") as file:
             while block := file.read(_BLOCK):
                 digest.update(block)
-                advance(len(block))
+                if advance is not None:
+                    advance(len(block))
     except OSError as error:
         raise ConfigError(f"{path}: can't be read ({error.strerror})") from None
     return digest.hexdigest()

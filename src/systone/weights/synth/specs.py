@@ -1,8 +1,8 @@
 """What can be synthesised: a backbone per package name, at full and at tiny size.
 
-A new model is a new row here and in `families.py`. Knows no tensors; shapes are facts of the official configurations,
-the tiny ones keep head dims, the ratio of value to key heads, of query to KV heads and the layer
-pattern, and shrink the rest.
+A new model is a new row here and in `families.py`. Knows no tensors. Full shapes are facts
+of the official configurations; the tiny ones keep head dims, the ratio of value to key heads, of
+query to KV heads and the layer pattern, and shrink the rest.
 """
 
 from __future__ import annotations
