@@ -1,0 +1,176 @@
+"""systone-mini's semantics: which texts a request compares, its limits, and its answers.
+
+Pure CPU: tokenises in `prepare`, applies the read-outs in `finish`. Knows no onnxruntime.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from systone.errors import RequestError
+from systone.models import calibration
+from systone.models.base import Adapter, Cost, ModelCard, Prepared, Readout
+from systone.models.mini import readout
+from systone.models.mini.card import CARD
+from systone.models.mini.constants import MAX_REQUEST_PIECES, MAX_TEXT_PIECES
+from systone.models.mini.labels import LabelBook, Loc, choice_rows, noul_rows, score_rows
+from systone.models.mini.pieces import Ids, Pieces, WordPieces, sentences_of, windows_of
+from systone.models.mini.work import MiniContext, MiniWork, NoulRows, OptionRows, QuestionRows
+from systone.models.pytext import text_of
+from systone.protocol.types import (
+    Answer,
+    Choice,
+    ChoiceAnswer,
+    Decision,
+    Noul,
+    NoulAnswer,
+    Question,
+    Request,
+    Score,
+    ScoreAnswer,
+    Usage,
+)
+
+__all__ = ["MiniAdapter"]
+
+
+class MiniAdapter(Adapter):
+    """`scored`: the executor has a second model for Nouls, whose opinion replaces the contrast."""
+
+    def __init__(self, pieces: WordPieces, *, card: ModelCard = CARD, scored: bool = False) -> None:
+        self.card = card
+        self._pieces = pieces
+        self._scored = scored
+
+    def prepare(self, request: Request) -> Prepared:
+        """Every text of the request as pieces.
+
+        Raises RequestError (code `max_tokens_exceeded`, `unsupported_input`, `invalid_request`).
+        """
+        _refuse_assets(request)
+        state = text_of(request.state, ("state",))
+        pieces = self._pieces.read(state)
+        check_length(len(pieces), ("state",))
+        book = LabelBook(self._pieces, check_length)
+        rows = {id: _rows(book, id, q) for id, q in request.questions.items()}
+        tokens = len(pieces) + book.tokens
+        if tokens > MAX_REQUEST_PIECES:
+            raise _too_long("the request", tokens, MAX_REQUEST_PIECES, ("questions",))
+        needs_sentences = any(isinstance(q, Noul) for q in request.questions.values())
+        windows, sentences = _views(pieces, sentences=needs_sentences)
+        work = MiniWork(state, windows, sentences, tuple(book.labels))
+        return Prepared(
+            request=request,
+            cost=Cost(tokens=tokens, rows=max(1, len(work.labels))),
+            input_tokens=tokens,
+            work=work,
+            context=MiniContext(len(windows), len(work.views), rows),
+            notes=_notes(pieces, windows),
+        )
+
+    def finish(self, prepared: Prepared, readout: Readout) -> Decision:
+        """Answers in float64. Raises EngineFaultError(code="non_finite_output")."""
+        values = readout.values.astype(np.float64)
+        context: MiniContext = prepared.context
+        request = prepared.request
+        extras = {"notes": list(prepared.notes)} if prepared.notes else {}
+        return Decision(
+            model=self.card.name,
+            answers={
+                id: self._answer(question, values, context.rows[id], context.windows)
+                for id, question in request.questions.items()
+            },
+            usage=Usage(prepared.input_tokens),
+            extras=extras,
+        )
+
+    def _answer(
+        self, question: Question, values: NDArray[np.float64], rows: QuestionRows, windows: int
+    ) -> Answer:
+        if isinstance(question, Noul):
+            assert isinstance(rows, NoulRows)
+            log_odds = readout.noul_log_odds(values, rows, windows, scored=self._scored)
+            return NoulAnswer(calibration.sigmoid(log_odds))
+        assert isinstance(rows, OptionRows)
+        if isinstance(question, Choice):
+            return _choice(question, readout.choice_scores(values, rows, windows))
+        return _score(question, readout.level_scores(values, rows, windows))
+
+
+def check_length(pieces: int, loc: Loc) -> None:
+    """Raises RequestError(code="max_tokens_exceeded") for a text above the model's limit."""
+    if pieces > MAX_TEXT_PIECES:
+        raise _too_long("this text", pieces, MAX_TEXT_PIECES, loc)
+
+
+def _rows(book: LabelBook, id: str, question: Question) -> QuestionRows:
+    loc: Loc = ("questions", id, question.kind)
+    if isinstance(question, Choice):
+        return choice_rows(book, question, loc)
+    if isinstance(question, Score):
+        return score_rows(book, question, loc)
+    return noul_rows(book, question, loc)
+
+
+def _views(pieces: Pieces, *, sentences: bool) -> tuple[tuple[Ids, ...], tuple[Ids, ...]]:
+    """(windows, sentences) of a state; none where there is nothing to read.
+
+    Sentences cost forwards of their own: only where a read-out looks at them.
+    """
+    if pieces.blank:
+        return (), ()
+    windows = windows_of(pieces)
+    return windows, sentences_of(pieces) if sentences or len(windows) > 1 else ()
+
+
+def _choice(question: Choice, scores: Sequence[float]) -> ChoiceAnswer:
+    probabilities = calibration.softmax(scores)
+    names = list(question.criteria)
+    return ChoiceAnswer(
+        choice=names[calibration.argmax(probabilities)],
+        probabilities=dict(zip(names, probabilities, strict=True)),
+        confidence=calibration.choice_confidence(probabilities),
+    )
+
+
+def _score(question: Score, scores: Sequence[float]) -> ScoreAnswer:
+    probabilities = calibration.softmax(scores)
+    return ScoreAnswer(
+        score=calibration.expected_level(probabilities),
+        legend=tuple(question.criteria),
+        probabilities=probabilities,
+        confidence=calibration.score_confidence(probabilities),
+    )
+
+
+def _refuse_assets(request: Request) -> None:
+    if request.assets:
+        raise RequestError.at(
+            ("assets",),
+            f"{CARD.name} reads text only and takes no images; it got {len(request.assets)}",
+            type="unsupported_input",
+            code="unsupported_input",
+        )
+
+
+def _too_long(what: str, pieces: int, limit: int, loc: Loc) -> RequestError:
+    return RequestError.at(
+        loc,
+        f"{what} has {pieces} tokens, the limit of {CARD.name} is {limit}; nothing is truncated",
+        type="max_tokens_exceeded",
+        code="max_tokens_exceeded",
+        exact="max_tokens_exceeded",
+        tokens=pieces,
+        limit=limit,
+    )
+
+
+def _notes(pieces: Pieces, windows: Sequence[object]) -> tuple[str, ...]:
+    if pieces.blank:
+        return ("the state holds nothing to read: every answer is uniform",)
+    if len(windows) > 1:
+        return (f"the state was read in {len(windows)} windows",)
+    return ()

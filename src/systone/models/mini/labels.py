@@ -1,0 +1,109 @@
+"""The texts of a request's questions as rows: each distinct text once, in order of appearance.
+
+Owns which texts a question compares and how they are counted; knows no state and no vector.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TypeAlias
+
+from systone.models.mini.phrases import option_text, proposition
+from systone.models.mini.pieces import WordPieces, windows_of
+from systone.models.mini.work import LabelText, NoulRows, OptionRows
+from systone.models.pytext import text_of
+from systone.protocol.types import Choice, Noul, Score, Text
+
+__all__ = ["LabelBook", "Loc", "choice_rows", "noul_rows", "score_rows"]
+
+Loc: TypeAlias = tuple[str | int, ...]
+
+
+class LabelBook:
+    """Collects rows and counts the caller's own texts."""
+
+    def __init__(self, pieces: WordPieces, check_length: Callable[[int, Loc], None]) -> None:
+        self._pieces = pieces
+        self._check_length = check_length
+        self._rows: dict[str, int] = {}
+        self.labels: list[LabelText] = []
+        self.tokens = 0
+
+    def count(self, text: str, loc: Loc) -> None:
+        """Add a text that the caller sent to the usage; refuse it beyond the length limit."""
+        pieces = len(self._pieces.read(text))
+        self._check_length(pieces, loc)
+        self.tokens += pieces
+
+    def row(self, text: str, *, is_key: bool = False, is_statement: bool = False) -> int | None:
+        """The row of a text, added if it is new; None for a text without a letter or digit."""
+        if (known := self._rows.get(text)) is not None:
+            label = self.labels[known]
+            self.labels[known] = replace(
+                label,
+                is_key=label.is_key or is_key,
+                is_statement=label.is_statement or is_statement,
+            )
+            return known
+        pieces = self._pieces.read(text)
+        if pieces.blank:
+            return None
+        self._rows[text] = len(self.labels)
+        self.labels.append(LabelText(text, windows_of(pieces), is_key, is_statement))
+        return self._rows[text]
+
+
+def choice_rows(book: LabelBook, question: Choice, loc: Loc) -> OptionRows:
+    """One row per option. Instructions are counted but not compared: they say the same of all."""
+    _instructions(book, question.instructions, loc)
+    rows = []
+    for name, description in question.criteria.items():
+        at = (*loc, "criteria", name)
+        text = option_text(name, None if description is None else text_of(description, at))
+        book.count(text, at)
+        rows.append(book.row(text))
+    return OptionRows(tuple(rows))
+
+
+def score_rows(book: LabelBook, question: Score, loc: Loc) -> OptionRows:
+    """One row per level, by its text alone."""
+    _instructions(book, question.instructions, loc)
+    rows = []
+    for i, level in enumerate(question.criteria):
+        at = (*loc, "criteria", i)
+        text = text_of(level, at)
+        book.count(text, at)
+        rows.append(book.row(text))
+    return OptionRows(tuple(rows))
+
+
+def noul_rows(book: LabelBook, question: Noul, loc: Loc) -> NoulRows:
+    """The described sides, and the instructions as a statement and a key phrase."""
+    instructions = _instructions(book, question.instructions, loc)
+    sides = {}
+    for side, description in (question.criteria or {}).items():
+        at = (*loc, "criteria", side)
+        if side in ("true", "false") and description is not None:
+            text = text_of(description, at)
+            book.count(text, at)
+            sides[side] = book.row(text)
+    true, false = sides.get("true"), sides.get("false")
+    if instructions is None or (true is not None and false is not None):
+        return NoulRows(true=true, false=false)
+    asked = proposition(instructions)
+    return NoulRows(
+        sentence=book.row(asked.sentence, is_statement=True),
+        key=book.row(asked.key, is_key=True),
+        true=true,
+        false=false,
+    )
+
+
+def _instructions(book: LabelBook, value: Text | None, loc: Loc) -> str | None:
+    """The instructions' text, counted; None when there is nothing to read."""
+    if value is None:
+        return None
+    text = text_of(value, (*loc, "instructions"))
+    book.count(text, (*loc, "instructions"))
+    return text if text.strip() else None
