@@ -24,6 +24,7 @@ __all__ = [
     "Adapter",
     "Difference",
     "MergeRule",
+    "blas_merge",
     "check_rule",
     "compare",
     "low_rank_product",
@@ -171,6 +172,16 @@ def _check_config(path: Path, targets: Mapping[str, Expected], rank: int, alpha:
         raise ConfigError(f"{path}: target_modules are {sorted(modules)}, not {sorted(expected)}")
 
 
+def blas_merge(
+    weight: torch.Tensor, a: torch.Tensor, b: torch.Tensor, scale: float
+) -> torch.Tensor:
+    """The double-rounding merge with B @ A as one float32 matrix product, PEFT's own arithmetic:
+    its bits depend on the device, the library and the thread count. For comparison only."""
+    a, b = (part.to(weight.device, torch.float32) for part in (a, b))
+    delta = ((b @ a) * scale).to(torch.bfloat16)
+    return weight.to(torch.bfloat16) + delta
+
+
 @dataclass(frozen=True, slots=True)
 class Difference:
     """How two merges of one weight differ: elements, of how many, and by how many bf16 steps."""
@@ -178,6 +189,14 @@ class Difference:
     differing: int
     total: int
     max_ulp: int
+
+    def __add__(self, other: Difference) -> Difference:
+        """Of both weights together."""
+        return Difference(
+            self.differing + other.differing,
+            self.total + other.total,
+            max(self.max_ulp, other.max_ulp),
+        )
 
 
 def compare(ours: torch.Tensor, theirs: torch.Tensor) -> Difference:

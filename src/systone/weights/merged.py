@@ -7,7 +7,8 @@ official bf16 loads and merged exports cast them too; the rule "unrounded" casts
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -18,10 +19,10 @@ import torch
 from systone.nn.config import TextConfig
 from systone.weights.head_file import ScalarHead
 from systone.weights.lora import ACCUMULATION, Adapter, MergeRule, merge
-from systone.weights.progress import Report, silent
+from systone.weights.progress import Report
 from systone.weights.shapes import text_tensors
 
-__all__ = ["Provenance", "ServedWeights", "Source", "gather", "merge_record", "merged_tensors"]
+__all__ = ["Provenance", "ServedWeights", "Source", "gather", "merge_record", "merged_tensor"]
 
 
 class Source(Protocol):
@@ -75,30 +76,20 @@ class ServedWeights:
         return sum(tensor.nbytes for tensor in self.tensors.values())
 
 
-def merged_tensors(
+def merged_tensor(
     source: Source,
     adapter: Adapter | None,
     rule: MergeRule,
-    *,
+    name: str,
     device: torch.device | str = "cpu",
-    report: Report = silent,
-    step: str = "loading",
-) -> Iterator[tuple[str, torch.Tensor]]:
-    """Each served tensor in turn, its memory its own. `adapter` None: already merged."""
-    table = text_tensors(source.config)
+) -> torch.Tensor:
+    """One served tensor on `device`, its memory its own. `adapter` None: merged already."""
+    stored = source.tensor(name)
+    if adapter is not None and name in adapter.pairs:
+        return merge(stored.to(device), *adapter.pairs[name], adapter.scale, rule)
     kind = torch.float32 if rule == "unrounded" else torch.bfloat16
-    total = sum(torch.Size(expected.shape).numel() * kind.itemsize for expected in table.values())
-    done = 0
-    for name in table:
-        stored = source.tensor(name)
-        if adapter is not None and name in adapter.pairs:
-            made = merge(stored.to(device), *adapter.pairs[name], adapter.scale, rule)
-        else:  # a view must be copied: the file may change under it
-            made = stored.to(device=device, dtype=kind, copy=source.views)
-        del stored
-        done += made.nbytes
-        report(step, done, total)
-        yield name, made
+    # A view must be copied: the file may change under it.
+    return stored.to(device=device, dtype=kind, copy=source.views)
 
 
 def merge_record(rule: MergeRule, device: torch.device | str) -> dict[str, str]:
@@ -120,6 +111,14 @@ def gather(
     device: torch.device | str,
     report: Report,
 ) -> tuple[dict[str, torch.Tensor], torch.Tensor, torch.Tensor]:
-    """All tensors and the head on `device`."""
-    tensors = dict(merged_tensors(source, adapter, rule, device=device, report=report))
+    """All served tensors and the head on `device`, one tensor at a time."""
+    table = text_tensors(source.config)
+    width = 4 if rule == "unrounded" else 2  # bytes per element
+    total = width * sum(math.prod(expected.shape) for expected in table.values())
+    tensors: dict[str, torch.Tensor] = {}
+    done = 0
+    for name in table:
+        tensors[name] = merged_tensor(source, adapter, rule, name, device)
+        done += tensors[name].nbytes
+        report("loading", done, total)
     return tensors, head.weight.to(device), head.bias.to(device)

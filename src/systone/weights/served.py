@@ -13,7 +13,7 @@ import torch
 
 from systone.errors import ConfigError
 from systone.weights.checkpoint import Checkpoint, open_checkpoint
-from systone.weights.export_file import EXPORT_NAME, read_export, verify_export
+from systone.weights.export_file import EXPORT_NAME, Export, read_export, verify_export
 from systone.weights.head_file import ScalarHead
 from systone.weights.lora import Adapter, check_rule
 from systone.weights.manifest import MANIFEST_NAME, Manifest
@@ -22,7 +22,7 @@ from systone.weights.package import PackageInfo, read_info, read_parts
 from systone.weights.progress import Report, silent
 from systone.weights.verify import Verdict, verify_base, verify_package
 
-__all__ = ["OpenPackage", "is_export", "load_served", "open_package"]
+__all__ = ["OpenPackage", "is_export", "load_served", "open_package", "prove"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,9 +64,7 @@ def load_served(
     path, report = Path(path), progress or silent
     rule = check_rule(merge)
     if is_export(path):
-        if base is not None:
-            raise ConfigError(f"{path}: is merged already and takes no base")
-        return _load_export(path, device, report)
+        return _load_export(path, base, device, report)
     package = open_package(path, base=base, base_revision=base_revision, report=report)
     tensors, weight, bias = gather(
         package.base, package.adapter, package.head, rule, device, report
@@ -135,14 +133,44 @@ def _find(path: Path, base: Path | str | None) -> tuple[Path, Path]:
     return root, path / "base"
 
 
-def _load_export(path: Path, device: torch.device | str, report: Report) -> ServedWeights:
+def prove(path: Path, base: Path | None, base_revision: str | None, report: Report = silent) -> str:
+    """Every check of a load, without loading; says in one line what was proven. Raises
+    ConfigError."""
+    if not is_export(path):
+        package = open_package(path, base=base, base_revision=base_revision, report=report)
+        return f"{package.info.family.name}: {package.verified}"
+    opened = _open_export(path, base, report)
+    return f"{opened.export.family.name}: {opened.verdict.how}"
+
+
+@dataclass(frozen=True, slots=True)
+class _OpenExport:
+    """A proven export, opened and checked, nothing read yet."""
+
+    export: Export
+    verdict: Verdict
+    checkpoint: Checkpoint
+    head: ScalarHead
+
+
+def _open_export(path: Path, base: Path | str | None, report: Report) -> _OpenExport:
+    if base is not None:
+        raise ConfigError(f"{path}: is merged already and takes no base")
     export = read_export(path)
     verdict = verify_export(path, export, report)
     checkpoint = open_checkpoint(path)
     if verdict.manifest is not None:
         verdict.manifest.check_tensors(path, checkpoint.stored)
-    head = export.head(checkpoint.config.hidden_size)
-    tensors, weight, bias = gather(checkpoint, None, head, "double-rounding", device, report)
+    return _OpenExport(export, verdict, checkpoint, export.head(checkpoint.config.hidden_size))
+
+
+def _load_export(
+    path: Path, base: Path | str | None, device: torch.device | str, report: Report
+) -> ServedWeights:
+    opened = _open_export(path, base, report)
+    export, verdict, checkpoint = opened.export, opened.verdict, opened.checkpoint
+    # No adapter is left, so the rule only says what the tensors are cast to.
+    tensors, weight, bias = gather(checkpoint, None, opened.head, "double-rounding", device, report)
     return ServedWeights(
         config=checkpoint.config,
         tensors=tensors,

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from systone.models.qwen_tokens import CLASS_PATTERN
 from systone.nn.config import TextConfig
 from systone.weights.directory import new_directory
 from systone.weights.lora import Adapter
@@ -69,7 +70,7 @@ def _write_base(recipe: Recipe, seed: int, directory: Path, report: Report) -> N
         files=hashes | hash_files(directory, rest),
         tensors={tensor.name: (tensor.dtype, tensor.shape) for tensor in planned},
         synthetic=True,
-        tokenizer={"class": _TOKENIZER_CLASS},
+        tokenizer={"class": _TOKENIZER_CLASS, "pattern": CLASS_PATTERN},
     ).write(directory)
 
 

@@ -1,0 +1,150 @@
+"""Merging a package into one directory that can be served or moved on its own.
+
+Owns the export's content: bf16 shards under bare names with a text config, the tokenizer,
+`open_jev_export.json`, then the manifest. One tensor is held at a time; the directory appears
+only when it is whole.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from systone.errors import ConfigError
+from systone.models.qwen_tokens import load_tokenizer
+from systone.weights.checkpoint import read_json
+from systone.weights.directory import new_directory
+from systone.weights.export_file import write_export
+from systone.weights.lora import Difference, blas_merge, check_rule, compare
+from systone.weights.manifest import Manifest, hash_files, list_files
+from systone.weights.merged import merge_record, merged_tensor
+from systone.weights.progress import Report, silent
+from systone.weights.served import OpenPackage, is_export, open_package
+from systone.weights.shapes import text_tensors
+from systone.weights.writer import Planned, write_sharded
+
+__all__ = ["Exported", "export"]
+
+# Copied from the base when it has them: what transformers may read beside weights and config.
+_COPIED = (
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "chat_template.jinja",
+    "vocab.json",
+    "merges.txt",
+    "generation_config.json",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """`peft`: how the merged weights differ from one BLAS product per module (PEFT's way);
+    None under a rule that PEFT doesn't merge by."""
+
+    directory: Path
+    num_bytes: int
+    peft: Difference | None
+    manifest: Manifest
+
+
+def export(
+    path: Path | str,
+    out: Path | str,
+    *,
+    base: Path | str | None = None,
+    base_revision: str | None = None,
+    merge: str = "double-rounding",
+    device: torch.device | str = "cpu",
+    max_shard_bytes: int = 4 << 30,
+    progress: Report | None = None,
+) -> Exported:
+    """Write the merged, served form of a package to `out`, which must be new or empty.
+
+    Arguments as `load_served`. Raises ConfigError for what can't be loaded or written.
+    """
+    path, out, report = Path(path), Path(out), progress or silent
+    rule = check_rule(merge)
+    if rule == "unrounded":
+        raise ConfigError("merge rule 'unrounded' is for comparisons in memory; exports are bf16")
+    if is_export(path):
+        raise ConfigError(f"{path}: is merged already")
+    package = open_package(path, base=base, base_revision=base_revision, report=report)
+    tokenizer = load_tokenizer(package.base.directory)
+    difference = Difference(0, 0, 0)
+
+    def produce(name: str) -> torch.Tensor:
+        nonlocal difference
+        made = merged_tensor(package.base, package.adapter, rule, name, device).cpu()
+        if rule == "double-rounding" and name in package.adapter.pairs:
+            difference += compare(made, _peft(package, name, device))
+        return made
+
+    with new_directory(out) as directory:
+        planned = [
+            Planned(name, "BF16", expected.shape)
+            for name, expected in text_tensors(package.base.config).items()
+        ]
+        hashes = write_sharded(
+            directory,
+            planned,
+            produce,
+            max_shard_bytes=max_shard_bytes,
+            report=report,
+            step="merging",
+        )
+        _write_rest(directory, package)
+        rest = list_files(directory) - hashes.keys()
+        manifest = Manifest(
+            kind="export",
+            model=package.info.family.name,
+            model_id=package.info.family.base_id,
+            base_revision=package.info.base_revision,
+            checkpoint_revision=package.package_verdict.revision,
+            temperature=package.info.temperature,
+            max_length=package.info.max_length,
+            synthetic=package.synthetic,
+            merge=merge_record(rule, device),
+            tokenizer={"class": tokenizer.tokenizer_class, "pattern": tokenizer.pattern},
+            files=hashes | hash_files(directory, rest),
+            tensors={tensor.name: (tensor.dtype, tensor.shape) for tensor in planned},
+        )
+        manifest.write(directory)
+    peft = difference if rule == "double-rounding" else None
+    return Exported(out, sum(tensor.num_bytes for tensor in planned), peft, manifest)
+
+
+def _peft(package: OpenPackage, name: str, device: torch.device | str) -> torch.Tensor:
+    a, b = package.adapter.pairs[name]
+    return blas_merge(package.base.tensor(name).to(device), a, b, package.adapter.scale).cpu()
+
+
+def _write_rest(directory: Path, package: OpenPackage) -> None:
+    source = package.base.directory
+    whole = read_json(source / "config.json")
+    config = {
+        **whole.get("text_config", whole),
+        "architectures": ["Qwen3_5TextModel"],
+        "dtype": "bfloat16",
+        "model_type": "qwen3_5_text",
+    }
+    text = json.dumps(config, indent=2, ensure_ascii=False) + "\n"
+    (directory / "config.json").write_text(text, encoding="utf-8")
+    for name in _COPIED:
+        if (source / name).is_file():
+            shutil.copyfile(source / name, directory / name)
+    info = package.info
+    write_export(
+        directory,
+        package.head,
+        model_id=info.family.base_id,
+        base_revision=info.base_revision,
+        checkpoint_revision=package.package_verdict.revision,
+        temperature=info.temperature,
+        max_length=info.max_length,
+    )
