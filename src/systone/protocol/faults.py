@@ -35,12 +35,35 @@ MAX_FAULTS = 1000
 _MAX_SHOWN = 100
 _UNION = ("str", "dict[str,any]", "list[any]")
 # Faults whose message doesn't say which field it is about: pydantic's, and those of /v1/decisions.
-_NAMELESS = frozenset(
-    "missing too_short too_long literal_error string_type dict_type list_type union_tag_invalid"
-    " union_tag_not_found model_attributes_type extra_forbidden content_type json_type value_type"
-    " input_type invalid_part invalid_item invalid_role invalid_question_type unmatched_call"
-    " duplicate_value unsupported_image invalid_image json_too_large".split()
+_PYDANTIC = (
+    "missing",
+    "too_short",
+    "too_long",
+    "literal_error",
+    "string_type",
+    "dict_type",
+    "list_type",
+    "union_tag_invalid",
+    "union_tag_not_found",
+    "model_attributes_type",
+    "extra_forbidden",
 )
+_DECISIONS = (
+    "content_type",
+    "json_type",
+    "value_type",
+    "input_type",
+    "invalid_part",
+    "invalid_item",
+    "invalid_role",
+    "invalid_question_type",
+    "unmatched_call",
+    "duplicate_value",
+    "unsupported_image",
+    "invalid_image",
+    "json_too_large",
+)
+_NAMELESS = frozenset((*_PYDANTIC, *_DECISIONS))
 
 
 def listed(faults: list[Fault]) -> list[Fault]:

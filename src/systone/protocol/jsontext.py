@@ -160,7 +160,7 @@ def _explain(data: bytes, what: str, offset: int) -> tuple[str, int]:
     except UnicodeDecodeError as error:
         return "the text is not valid UTF-8", error.start
     token = data[max(0, offset - 1) : offset + 9]
-    if what.startswith(("expected value", "invalid number")) and re.match(rb"-?(NaN|Inf)", token):
+    if re.match(rb"(?s).?-?(NaN|Inf)", token):
         return "NaN and Infinity are not JSON numbers", offset
     for prefix, plain in _PLAINER:
         if what.startswith(prefix):
