@@ -102,6 +102,7 @@ class DeviceThread:
         )
         from systone.models import registry  # late: a family may import torch
 
+        log.info("loading %s", settings.source)
         return registry.load(settings.source, settings), settings
 
     def _warm_up(self, served: Served, scheduler: Scheduler) -> None:

@@ -35,7 +35,7 @@ from systone.schedule.tally import Tally
 from systone.schedule.ticket import Stamps
 from systone.schedule.watchdog import Watchdog
 
-__all__ = ["Engine", "Health", "ModelHealth", "Pending"]
+__all__ = ["Engine", "Health", "ModelHealth", "Pending", "Source"]
 
 log = logging.getLogger("systone.engine")
 

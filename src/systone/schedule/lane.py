@@ -59,9 +59,6 @@ class Lane:
         """The next batch, still queued: see `budget.fill`."""
         return fill(self._waiting.values(), self.budget)
 
-    def overdue(self, now: float) -> list[Ticket]:
-        return [ticket for ticket in self._waiting.values() if ticket.overdue(now)]
-
     def backlog_s(self) -> float:
         """Device seconds until everything accepted so far has run."""
         if not self._waiting and not self.num_preparing:

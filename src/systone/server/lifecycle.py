@@ -14,12 +14,13 @@ import os
 import signal
 import socket
 import sys
+from collections.abc import Sequence
 from types import FrameType
 
 import uvloop
 
 from systone.config import Settings
-from systone.engine import Engine
+from systone.engine import Engine, Source
 from systone.errors import ConfigError
 from systone.server.app import create_app
 from systone.server.listener import HttpServer, bind, http_server, url_of
@@ -31,13 +32,15 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 log = logging.getLogger("systone.server")
 
 
-def serve(settings: Settings) -> int:
-    """Serve until a signal; the process's exit status. Raises ConfigError before listening."""
+def serve(settings: Settings, models: Sequence[Source] | None = None) -> int:
+    """Serve until a signal; the process's exit status. Raises ConfigError before listening.
+
+    `models`: what to serve instead of `settings.models` (already loaded ones)."""
     sock = bind(settings.server.host, settings.server.port)
-    engine = Engine(settings.models, settings.engine)
+    engine = Engine(settings.models if models is None else models, settings.engine)
     for number in SIGNALS:
         signal.signal(number, _leave_while_loading)
-    log.info("loading %s", ", ".join(model.source for model in settings.models))
+    log.info("loading")
     engine.start()
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
@@ -86,7 +89,7 @@ def _on_signal(stop: asyncio.Event, number: int) -> None:
 
 
 def _leave_while_loading(number: int, _frame: FrameType | None) -> None:
-    print(f"systone: stopped by {signal.Signals(number).name} while loading", file=sys.stderr)
+    sys.stderr.write(f"systone: stopped by {signal.Signals(number).name} while loading\n")
     _leave(0 if number == signal.SIGTERM else 128 + number)
 
 
