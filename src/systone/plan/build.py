@@ -16,6 +16,10 @@ from systone.plan.tables import CHUNK, I32, TILES, PassTables
 CONV_HISTORY = 3  # tokens a causal convolution of width 4 looks back
 
 _BACK = np.arange(1, CONV_HISTORY + 1, dtype=np.int32)
+# of a [3, 3] block of a segment's first tokens by entries, those that cross its border (flat), and
+# how many tokens before the segment each of them lies, less one
+_CROSSING = np.array([0, 1, 2, 4, 5, 8], np.int32)
+_CROSSED = np.array([0, 1, 2, 0, 1, 0], np.int32)
 _TILE_OF = np.array([0] + [min(t for t in TILES if t >= n) for n in range(1, CHUNK + 1)], np.int32)
 
 
@@ -48,7 +52,7 @@ def build_tables(parts: Sequence[Part]) -> PassTables:
         seg_len=length,
         seg_parent=parent,
         seg_depth=depth,
-        start_position=np.repeat(position[:, None], 3, axis=1),
+        start_position=np.repeat(position, 3).reshape(-1, 3),
         next_position=position + length,
         anc_ptr=anc_ptr,
         anc_seg=anc_seg,
@@ -123,24 +127,35 @@ def _states(parent: I32, depth: I32) -> tuple[I32, I32, I32, I32]:
 def _conv_prev(tokens: I32, start: I32, length: I32, parent: I32) -> I32:
     """[T, 3] flat index of the tokens 1, 2, 3 before each token on its path, -1 for none."""
     previous = tokens[:, None] - _BACK
-    before = _tokens_before(start, length, parent)
-    for offset in range(CONV_HISTORY):
-        long_enough = length > offset
-        first = start[long_enough] + np.int32(offset)
-        previous[first, offset:] = before[long_enough, : CONV_HISTORY - offset]
+    before = _tokens_before(start + length, length, parent)
+    # a segment's first three tokens look back across its border: 3, 2 and 1 entries
+    entry = start[:, None] * np.int32(CONV_HISTORY) + _CROSSING
+    value = before[:, _CROSSED]
+    if length.min() < CONV_HISTORY:
+        inside = length[:, None] > _CROSSING // CONV_HISTORY
+        entry, value = entry[inside], value[inside]
+    previous.reshape(-1)[entry] = value
     return previous
 
 
-def _tokens_before(start: I32, length: I32, parent: I32) -> I32:
+def _tokens_before(end: I32, length: I32, parent: I32) -> I32:
     """[S, 3] flat index of the tokens 1, 2, 3 before each segment's first token."""
-    back = np.broadcast_to(_BACK, (start.shape[0], CONV_HISTORY))
-    at = np.broadcast_to(parent[:, None], back.shape)
-    # a parent of one or two tokens passes the rest of the way on to its own parent; every hop
-    # takes at least one token, so two hops are enough
+    before = end[parent][:, None] - _BACK
+    short = np.flatnonzero((parent >= 0) & (length[parent] < CONV_HISTORY))
+    if short.size:
+        before[short] = _past_short_parents(parent[short], end, length, parent)
+    before[parent < 0] = -1
+    return before
+
+
+def _past_short_parents(at: I32, end: I32, length: I32, parent: I32) -> I32:
+    """As `_tokens_before` for children of the segments `at`, any of which may be too short."""
+    back = np.tile(_BACK, (at.shape[0], 1))
+    at = np.repeat(at[:, None], CONV_HISTORY, axis=1)
+    # what a segment of one or two tokens lacks, its own parent has; every hop takes at least one
+    # token, so two hops are enough
     for _ in range(CONV_HISTORY - 1):
         short = (at >= 0) & (back > length[at])
-        if not short.any():
-            break
         back = np.where(short, back - length[at], back)
         at = np.where(short, parent[at], at)
-    return np.where(at < 0, np.int32(-1), start[at] + length[at] - back)
+    return np.where(at < 0, np.int32(-1), end[at] - back)
