@@ -26,6 +26,7 @@ MAX_DEPTH = 64
 MAX_INTEGER_DIGITS = 4300
 
 _INTERESTING = frozenset((dict, list, float))
+_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 _AT = re.compile(r"(?s)(.*) at line (\d+) column (\d+)")
 _MAX_SHOWN = 200
 
@@ -61,7 +62,7 @@ def dumps(value: Json) -> bytes:
 
     Raises EngineFaultError(code="non_finite_output") for NaN or infinity."""
     try:
-        text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        text = _ENCODER.encode(value)
     except ValueError:
         raise EngineFaultError(
             "The reply holds a number that is not finite.", code="non_finite_output"
