@@ -1,0 +1,99 @@
+"""The gated delta rule on a GPU: chunk work in one launch, then one scan per inner depth and one
+for all leaves. Signature of `reference`; `scratch` keeps a pass free of allocations.
+
+T tokens, Hk/Hv key/value heads, Dk = Dv = 128 their width. bf16 in and out, FP32 states.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from triton.tools.tensor_descriptor import TensorDescriptor
+
+from systone.kernels.config import table_of
+from systone.kernels.gdn.chunk_kernel import gdn_chunk_kernel
+from systone.kernels.gdn.reference import L2_EPS
+from systone.kernels.gdn.scan_kernel import gdn_scan_kernel
+from systone.kernels.work import CHUNKS, ZERO, WorkTables
+
+CHUNK_PROGRAMS_PER_SM = 4
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GdnScratch:
+    """What the chunk kernel leaves for the scans: matrices bf16 [T, Hv, 4, 64], scalars FP32
+    [T, Hv, 8]. Needs no clearing."""
+
+    matrices: Tensor
+    scalars: Tensor
+
+    @classmethod
+    def empty(cls, tokens: int, value_heads: int, device: torch.device) -> GdnScratch:
+        return cls(
+            torch.empty(tokens, value_heads, 4, 64, dtype=torch.bfloat16, device=device),
+            torch.empty(tokens, value_heads, 8, dtype=torch.float32, device=device),
+        )
+
+
+def gated_delta_rule(
+    qkv: Tensor,
+    b: Tensor,
+    a: Tensor,
+    A_log: Tensor,
+    dt_bias: Tensor,
+    tables: WorkTables,
+    *,
+    num_key_heads: int,
+    key_dim: int,
+    value_dim: int,
+    states: Tensor | None = None,
+    out: Tensor | None = None,
+    scratch: GdnScratch | None = None,
+) -> Tensor:
+    """See `reference.gated_delta_rule`. `states` holds [Dv, Dk] transposes: it is scratch."""
+    assert qkv.dtype == torch.bfloat16 and qkv.stride(1) == 1
+    assert a.stride(1) == 1 and b.stride(1) == 1
+    assert key_dim == value_dim == 128, f"heads of {key_dim} and {value_dim}; kernels are for 128"
+    tokens, heads = b.shape
+    if states is None:
+        shape = (max(tables.num_states, 1), heads, key_dim, value_dim)
+        states = torch.empty(shape, dtype=torch.float32, device=qkv.device)
+    if out is None:
+        out = torch.empty(tokens, heads, value_dim, dtype=qkv.dtype, device=qkv.device)
+    if scratch is None:
+        scratch = GdnScratch.empty(tokens, heads, qkv.device)
+    assert states.is_contiguous() and out.is_contiguous()
+    config, processors = table_of(qkv.device)
+
+    gdn_chunk_kernel[(CHUNK_PROGRAMS_PER_SM * processors,)](
+        qkv, a, b, A_log, dt_bias, scratch.matrices, scratch.scalars,
+        tables.counts, tables.chunk_start, tables.chunk_len, tables.chunk_tile,
+        qkv.stride(0), a.stride(0), b.stride(0), key_dim**-0.5, L2_EPS,
+        COUNT=CHUNKS, HK=num_key_heads, HV=heads, DK=key_dim, num_warps=4,
+    )  # fmt: skip
+
+    block = config.gdn_value_block
+    lanes = heads * (value_dim // block)
+    parts = max(1, config.gdn_programs_per_sm * processors // lanes)
+    tiles = (qkv, qkv, scratch.matrices)
+    if config.descriptors:
+        tiles = (
+            TensorDescriptor.from_tensor(qkv, [64, key_dim]),
+            TensorDescriptor.from_tensor(qkv, [64, block]),
+            TensorDescriptor.from_tensor(scratch.matrices.flatten(1, 2), [64, 1, 64]),
+        )
+    depths = tables.inner_ptr.shape[0] - 1
+    for depth in range(depths + 1):
+        leaf = depth == depths
+        gdn_scan_kernel[(lanes * parts,)](
+            *tiles, qkv, scratch.matrices, scratch.scalars, states, out,
+            tables.counts if leaf else tables.inner_ptr, ZERO if leaf else depth,
+            tables.leaf_seg if leaf else tables.inner_seg,
+            tables.seg_start, tables.seg_len, tables.seg_chunk_ptr, tables.chunk_tile,
+            tables.parent_slot, tables.state_slot, qkv.stride(0),
+            HK=num_key_heads, HV=heads, DK=key_dim, DV=value_dim, BV=block,
+            LEAF=leaf, STAGES=config.gdn_stages, DESCRIPTORS=config.descriptors, num_warps=4,
+        )  # fmt: skip
+    return out

@@ -1,0 +1,67 @@
+"""The canonical matrix product on a GPU; signature of `reference`. bf16 in and out, FP32 sums.
+
+M rows, K inputs, N outputs. Tiles follow M by a fixed table and don't change a bit.
+"""
+
+from __future__ import annotations
+
+import torch
+import triton
+from torch import Tensor
+from triton.tools.tensor_descriptor import TensorDescriptor
+
+from systone.kernels.config import GemmTile, table_of
+from systone.kernels.gemm.kernel import gemm_descriptor_kernel, gemm_kernel
+
+GROUP = 8  # row tiles that share a weight tile while they run
+
+
+def linear(x: Tensor, weight: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """See `reference.linear`; bf16 only."""
+    config, processors = table_of(x.device)
+    tile = config.gemm_tile(x.shape[0])
+    return linear_with(
+        x, weight, out, tile, processors, descriptors=config.descriptors
+    )
+
+
+def linear_with(
+    x: Tensor,
+    weight: Tensor,
+    out: Tensor | None,
+    tile: GemmTile,
+    processors: int,
+    *,
+    descriptors: bool,
+) -> Tensor:
+    """`linear` with one tile of the table: how tiles are compared, bit for bit."""
+    assert x.dtype == weight.dtype == torch.bfloat16
+    assert x.stride(1) == 1 and weight.is_contiguous() and x.shape[1] == weight.shape[1]
+    rows, inputs, outputs = x.shape[0], x.shape[1], weight.shape[0]
+    if out is None:
+        out = torch.empty(rows, outputs, dtype=x.dtype, device=x.device)
+    assert out.stride(1) == 1 and out.shape == (rows, outputs)
+    if rows == 0:
+        return out
+    tiles = triton.cdiv(rows, tile.rows) * triton.cdiv(outputs, tile.columns)
+    shape = {"BM": tile.rows, "BN": tile.columns, "BK": tile.depth, "GROUP": GROUP}
+    if descriptors and _describable(x, weight, out):
+        gemm_descriptor_kernel[(min(processors, tiles),)](
+            TensorDescriptor.from_tensor(x, [tile.rows, tile.depth]),
+            TensorDescriptor.from_tensor(weight, [tile.columns, tile.depth]),
+            TensorDescriptor.from_tensor(out, [tile.rows, tile.columns]),
+            rows, outputs, inputs, **shape, STAGES=tile.stages, num_warps=tile.warps,
+        )  # fmt: skip
+    else:
+        gemm_kernel[(tiles,)](
+            x, weight, out, rows, outputs, inputs, x.stride(0), out.stride(0),
+            **shape, STAGES=tile.stages, num_warps=tile.warps,
+        )  # fmt: skip
+    return out
+
+
+def _describable(*tensors: Tensor) -> bool:
+    """A tensor descriptor needs 16-byte aligned rows."""
+    return all(
+        t.data_ptr() % 16 == 0 and t.stride(0) * t.element_size() % 16 == 0 for t in tensors
+    )

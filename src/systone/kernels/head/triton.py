@@ -1,0 +1,109 @@
+"""FP32 read-out heads on a GPU: the bits of `reference`, whose order of addition they keep.
+
+R rows, M candidates, h hidden width, d pointer width. Products and sums are rounded one by one:
+fused multiply-adds are off for these kernels.
+"""
+
+from __future__ import annotations
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from systone.kernels.head.reference import LANES
+
+
+@triton.jit
+def _halve(lanes, N: tl.constexpr):
+    """Sum of [N] lanes, the upper half onto the lower until one is left."""
+    if N == 1:
+        return tl.sum(lanes, axis=0)
+    return _halve(tl.sum(tl.reshape(lanes, (2, N // 2)), axis=0), N // 2)
+
+
+@triton.jit
+def _fixed_dot(x_ptr, y_ptr, width, N: tl.constexpr):
+    lane = tl.arange(0, N)
+    total = tl.zeros((N,), dtype=tl.float32)
+    for first in range(0, width, N):
+        inside = first + lane < width
+        x = tl.load(x_ptr + first + lane, mask=inside, other=0.0).to(tl.float32)
+        y = tl.load(y_ptr + first + lane, mask=inside, other=0.0).to(tl.float32)
+        total += x * y
+    return _halve(total, N)
+
+
+@triton.jit
+def rows_dot_kernel(
+    x_ptr, y_ptr, bias_ptr, out_ptr, width, stride_x, columns,
+    N: tl.constexpr,
+):  # fmt: skip
+    """out[r, j] = x[r] . y[j] + bias[j] of every row r and column j."""
+    row = tl.program_id(0).to(tl.int64)
+    column = tl.program_id(1).to(tl.int64)
+    dot = _fixed_dot(x_ptr + row * stride_x, y_ptr + column * width, width, N)
+    tl.store(out_ptr + row * columns + column, dot + tl.load(bias_ptr + column))
+
+
+@triton.jit
+def pair_dot_kernel(
+    key_ptr, query_ptr, query_of_ptr, out_ptr, width, scale, N: tl.constexpr
+):  # fmt: skip
+    """out[m] = scale * (key[m] . query[query_of[m]])."""
+    row = tl.program_id(0).to(tl.int64)
+    query = tl.load(query_of_ptr + row).to(tl.int64)
+    dot = _fixed_dot(key_ptr + row * width, query_ptr + query * width, width, N)
+    tl.store(out_ptr + row, dot * scale)
+
+
+def scalar_head(x: Tensor, weight: Tensor, bias: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """See `reference.scalar_head`."""
+    if out is None:
+        out = torch.empty(x.shape[0], 1, dtype=torch.float32, device=x.device)
+    _project(x, weight, bias, out)
+    return out
+
+
+def pointer_head(
+    query_rows: Tensor,
+    key_rows: Tensor,
+    query_of: Tensor,
+    q_weight: Tensor,
+    q_bias: Tensor,
+    k_weight: Tensor,
+    k_bias: Tensor,
+    *,
+    out: Tensor | None = None,
+    scratch: tuple[Tensor, Tensor] | None = None,
+) -> Tensor:
+    """See `reference.pointer_head`. `scratch`: FP32 [R, d] and [M, d]."""
+    width = q_weight.shape[0]
+    if out is None:
+        out = torch.empty(key_rows.shape[0], 1, dtype=torch.float32, device=key_rows.device)
+    if scratch is None:
+        scratch = (
+            torch.empty(query_rows.shape[0], width, device=key_rows.device),
+            torch.empty(key_rows.shape[0], width, device=key_rows.device),
+        )
+    queries, keys = scratch
+    _project(query_rows, q_weight, q_bias, queries)
+    _project(key_rows, k_weight, k_bias, keys)
+    if key_rows.shape[0]:
+        pair_dot_kernel[(key_rows.shape[0],)](
+            keys, queries, query_of, out, width, width**-0.5,
+            N=LANES, num_warps=4, enable_fp_fusion=False,
+        )  # fmt: skip
+    return out
+
+
+def _project(x: Tensor, weight: Tensor, bias: Tensor, out: Tensor) -> None:
+    assert x.stride(1) == 1 and weight.is_contiguous() and out.is_contiguous()
+    assert weight.dtype == bias.dtype == out.dtype == torch.float32
+    rows, columns = out.shape
+    if rows == 0:
+        return
+    rows_dot_kernel[(rows, columns)](
+        x, weight, bias, out, x.shape[1], x.stride(0), columns,
+        N=LANES, num_warps=4, enable_fp_fusion=False,
+    )  # fmt: skip
