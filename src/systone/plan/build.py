@@ -26,35 +26,36 @@ _TILE_OF = np.array([0] + [min(t for t in TILES if t >= n) for n in range(1, CHU
 def build_tables(parts: Sequence[Part]) -> PassTables:
     """Tables of one pass: the parts' segments back to back, read-outs in part and row order."""
     tries = [part.trie for part in parts]
-    sizes = [trie.num_nodes for trie in tries]
-    base = _starts(np.array(sizes, np.int32))[:-1]
+    num_rows = np.array([trie.num_rows for trie in tries], np.int32)
     token_ids = _joined([trie.token_ids for trie in tries])
     length = _joined([trie.node_len for trie in tries])
     depth = _joined([trie.node_depth for trie in tries])
     position = _joined([trie.node_position for trie in tries])
     parent = _joined([trie.node_parent for trie in tries])
+    anc_seg = _joined([trie.node_ancestors for trie in tries])
     readout_seg = _joined([trie.row_node for trie in tries])
-    rows = np.array([trie.num_rows for trie in tries], np.int32)
-    if len(parts) > 1:
-        parent = np.where(parent < 0, parent, parent + np.repeat(base, sizes))
-        readout_seg = readout_seg + np.repeat(base, rows)
+    if len(tries) > 1:
+        num_nodes = np.array([trie.num_nodes for trie in tries], np.int32)
+        base = _starts(num_nodes)[:-1]
+        parent = np.where(parent < 0, parent, parent + base.repeat(num_nodes))
+        anc_seg = anc_seg + base.repeat([trie.node_ancestors.shape[0] for trie in tries])
+        readout_seg = readout_seg + base.repeat(num_rows)
     starts = _starts(length)
-    start = starts[:-1]
+    start, end = starts[:-1], starts[1:]
     tokens = np.arange(starts[-1], dtype=np.int32)
-    anc_ptr, anc_seg = _ancestors(parent, depth)
     chunk_ptr, chunk_seg, chunk_start, chunk_len = _chunks(start, length)
     inner_ptr, inner_seg, leaf_seg, state_slot = _states(parent, depth)
     return PassTables(
         token_ids=token_ids,
-        positions=tokens + np.repeat(position - start, length),
-        conv_prev=_conv_prev(tokens, start, length, parent),
+        positions=tokens + (position - start).repeat(length),
+        conv_prev=_conv_prev(tokens, start, end, length, parent),
         seg_start=start,
         seg_len=length,
         seg_parent=parent,
         seg_depth=depth,
-        start_position=np.repeat(position, 3).reshape(-1, 3),
+        start_position=position.repeat(3).reshape(-1, 3),
         next_position=position + length,
-        anc_ptr=anc_ptr,
+        anc_ptr=_starts(depth),
         anc_seg=anc_seg,
         seg_chunk_ptr=chunk_ptr,
         chunk_seg=chunk_seg,
@@ -66,9 +67,9 @@ def build_tables(parts: Sequence[Part]) -> PassTables:
         leaf_seg=leaf_seg,
         state_slot=state_slot,
         parent_slot=np.where(parent < 0, np.int32(-1), state_slot[parent]),
-        readout_token=start[readout_seg] + length[readout_seg] - np.int32(1),
+        readout_token=end[readout_seg] - np.int32(1),
         readout_seg=readout_seg,
-        readout_request=np.repeat(np.arange(len(parts), dtype=np.int32), rows),
+        readout_request=np.arange(len(parts), dtype=np.int32).repeat(num_rows),
         readout_row=_joined([part.rows for part in parts]),
     )
 
@@ -80,20 +81,8 @@ def _joined(arrays: list[I32]) -> I32:
 def _starts(counts: I32) -> I32:
     """[n + 1] running sum from 0: where each of n runs starts, and the end of the last."""
     starts = np.zeros(counts.shape[0] + 1, np.int32)
-    np.cumsum(counts, out=starts[1:])
+    counts.cumsum(out=starts[1:])
     return starts
-
-
-def _ancestors(parent: I32, depth: I32) -> tuple[I32, I32]:
-    """Proper ancestors of every segment, root first: (pointer [S + 1], segments [X])."""
-    pointer = _starts(depth)
-    found = np.repeat(parent, depth)
-    # an entry's place in its list is the depth of the ancestor it names
-    above = np.arange(pointer[-1], dtype=np.int32) - np.repeat(pointer[:-1], depth)
-    climb = np.repeat(depth, depth) - above - 1
-    for step in range(int(depth.max()) - 1):
-        found = np.where(climb > step, parent[found], found)
-    return pointer, found
 
 
 def _chunks(start: I32, length: I32) -> tuple[I32, I32, I32, I32]:
@@ -101,7 +90,7 @@ def _chunks(start: I32, length: I32) -> tuple[I32, I32, I32, I32]:
     count = (length + np.int32(CHUNK - 1)) // np.int32(CHUNK)
     pointer = _starts(count)
     total = int(pointer[-1])
-    segment = np.repeat(np.arange(start.shape[0], dtype=np.int32), count)
+    segment = np.arange(start.shape[0], dtype=np.int32).repeat(count)
     inside = (np.arange(total, dtype=np.int32) - pointer[segment]) * np.int32(CHUNK)
     return (
         pointer,
@@ -115,19 +104,19 @@ def _states(parent: I32, depth: I32) -> tuple[I32, I32, I32, I32]:
     """(pointer by depth [G + 1], inner segments by depth, leaves, slot [S] or -1)."""
     inner = np.zeros(parent.shape[0], bool)
     inner[parent[parent >= 0]] = True
-    segments = np.flatnonzero(inner).astype(np.int32)
+    segments = inner.nonzero()[0].astype(np.int32)
     levels = depth[segments]
-    segments = segments[np.argsort(levels, kind="stable")]
+    segments = segments[levels.argsort(kind="stable")]
     slot = np.full(parent.shape[0], -1, np.int32)
     slot[segments] = np.arange(segments.shape[0], dtype=np.int32)
     pointer = _starts(np.bincount(levels).astype(np.int32))
-    return pointer, segments, np.flatnonzero(~inner).astype(np.int32), slot
+    return pointer, segments, (~inner).nonzero()[0].astype(np.int32), slot
 
 
-def _conv_prev(tokens: I32, start: I32, length: I32, parent: I32) -> I32:
+def _conv_prev(tokens: I32, start: I32, end: I32, length: I32, parent: I32) -> I32:
     """[T, 3] flat index of the tokens 1, 2, 3 before each token on its path, -1 for none."""
     previous = tokens[:, None] - _BACK
-    before = _tokens_before(start + length, length, parent)
+    before = _tokens_before(end, length, parent)
     # a segment's first three tokens look back across its border: 3, 2 and 1 entries
     entry = start[:, None] * np.int32(CONV_HISTORY) + _CROSSING
     value = before[:, _CROSSED]
@@ -141,7 +130,7 @@ def _conv_prev(tokens: I32, start: I32, length: I32, parent: I32) -> I32:
 def _tokens_before(end: I32, length: I32, parent: I32) -> I32:
     """[S, 3] flat index of the tokens 1, 2, 3 before each segment's first token."""
     before = end[parent][:, None] - _BACK
-    short = np.flatnonzero((parent >= 0) & (length[parent] < CONV_HISTORY))
+    (short,) = ((parent >= 0) & (length[parent] < CONV_HISTORY)).nonzero()
     if short.size:
         before[short] = _past_short_parents(parent[short], end, length, parent)
     before[parent < 0] = -1

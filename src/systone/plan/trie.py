@@ -2,7 +2,7 @@
 
 A node is a segment under a parent: rows that start with equal segments share nodes when the
 policy says so, otherwise every row has a path of its own. Nodes are in topological order (parents
-first). Knows one request only. Axes: V nodes, N rows, T tokens.
+first). Knows one request only. Axes: V nodes, N rows, T tokens, X ancestor entries.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ class Trie:
     node_parent: I32  # [V] -1 for a root, else a smaller index
     node_depth: I32  # [V] 0 for a root
     node_position: I32  # [V] position of the first token on its path
+    node_ancestors: I32  # [X] proper ancestors of every node, root first: node_depth of them each
     row_node: I32  # [N] node whose last token is the row's read-out
     row_root: I32  # [N] first node of the row's path
     row_len: I32  # [N] tokens of the whole path
@@ -73,11 +74,12 @@ class Trie:
         parent = self.node_parent[kept]
         return Trie(
             policy=self.policy,
-            token_ids=self.token_ids[np.repeat(kept, self.node_len)],
+            token_ids=self.token_ids[kept.repeat(self.node_len)],
             node_len=self.node_len[kept],
             node_parent=np.where(parent < 0, np.int32(-1), renumber[parent]),
             node_depth=self.node_depth[kept],
             node_position=self.node_position[kept],
+            node_ancestors=renumber[self.node_ancestors[kept.repeat(self.node_depth)]],
             row_node=renumber[self.row_node[rows]],
             row_root=renumber[self.row_root[rows]],
             row_len=self.row_len[rows],
@@ -101,11 +103,13 @@ def _grow(rows: Sequence[Row], policy: Policy, *, share: bool) -> Trie:
     segments: list[Segment] = []
     parent: list[int] = []
     depth: list[int] = []
+    ancestors: list[int] = []
     end: list[int] = []  # position after the node's last token
     row_node: list[int] = []
     row_root: list[int] = []
     for row in rows:
-        node = root = -1
+        node = -1
+        path: list[int] = []
         for segment in row.path:
             key = (node, segment.key)
             child = children.get(key, -1) if share else -1
@@ -113,15 +117,15 @@ def _grow(rows: Sequence[Row], policy: Policy, *, share: bool) -> Trie:
                 child = children[key] = len(segments)
                 segments.append(segment)
                 parent.append(node)
-                depth.append(depth[node] + 1 if node >= 0 else 0)
+                depth.append(len(path))
+                ancestors += path
                 end.append((end[node] if node >= 0 else 0) + segment.tokens.size)
-            if node < 0:
-                root = child
+            path.append(child)
             node = child
-        if node < 0:
+        if not path:
             raise ValueError("a row needs at least one segment")
         row_node.append(node)
-        row_root.append(root)
+        row_root.append(path[0])
     node_end = np.array(end, np.int32)
     node_len = np.array([segment.tokens.size for segment in segments], np.int32)
     at = np.array(row_node, np.int32)
@@ -132,6 +136,7 @@ def _grow(rows: Sequence[Row], policy: Policy, *, share: bool) -> Trie:
         node_parent=np.array(parent, np.int32),
         node_depth=np.array(depth, np.int32),
         node_position=node_end - node_len,
+        node_ancestors=np.array(ancestors, np.int32),
         row_node=at,
         row_root=np.array(row_root, np.int32),
         row_len=node_end[at],
