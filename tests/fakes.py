@@ -181,10 +181,10 @@ class FakeExecutor(Executor[Prepared]):
 
 def readout(prepared: Prepared) -> Readout:
     """The fake device's right answer for one request."""
-    values = []
+    values: list[float] = []
     for question in prepared.request.questions.values():
-        for i in range(num_rows(question)):
-            values.append(fake_noul(prepared.request.state, i if i else question.instructions))
+        state, first = prepared.request.state, question.instructions
+        values += [fake_noul(state, i or first) for i in range(num_rows(question))]
     return Readout(np.array(values, dtype=np.float32).reshape(-1, 1))
 
 
