@@ -13,7 +13,6 @@ from typing import Any, Literal
 
 from systone.errors import Fault
 from systone.protocol.faults import (
-    MAX_FAULTS,
     Loc,
     missing,
     not_a_dict,
@@ -23,8 +22,10 @@ from systone.protocol.faults import (
 )
 from systone.protocol.types import Asset, Json
 
-__all__ = ["image_format", "read_assets", "unmentioned"]
+__all__ = ["MAX_ASSETS", "image_format", "read_assets", "unmentioned"]
 
+# Far more than any model reads; bounds the search for placeholders in the texts.
+MAX_ASSETS = 64
 _PNG = b"\x89PNG\r\n\x1a\n"
 _JPEG = b"\xff\xd8\xff"
 
@@ -46,12 +47,13 @@ def read_assets(raw: Json, parts: Mapping[str, bytes], faults: list[Fault]) -> d
     if type(raw) is dict:
         if not raw:
             faults.append(wrong_count(("assets",), raw, minimum=1))
+        if len(raw) > MAX_ASSETS:
+            faults.append(wrong_count(("assets",), raw, maximum=MAX_ASSETS))
+            return {}
         for name, body in raw.items():
             asset = _read_asset(name, body, parts, claimed, faults)
             if asset is not None:
                 assets[name] = asset
-            if len(faults) > MAX_FAULTS:
-                break
     faults += [
         _fault(("assets",), f"The part {shown(part)!r} is not used by any asset.")
         for part in parts

@@ -18,6 +18,8 @@ from systone.protocol.refusals import body_too_large, unsupported_media_type
 __all__ = ["decode_body", "media_kind"]
 
 _MAX_ENCODINGS = 4
+# Gzip members or zstd frames in one body: each costs a copy of what follows it.
+_MAX_SECTIONS = 64
 # The window every zstd HTTP decoder must support, and need not exceed (RFC 9659).
 _MAX_ZSTD_WINDOW = 8 * 1024 * 1024
 
@@ -61,7 +63,7 @@ def _gunzip(data: bytes, max_bytes: int) -> bytes:
     """All members of a gzip stream."""
     out = bytearray()
     rest = data
-    while True:
+    for _ in range(_MAX_SECTIONS):
         member = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)
         try:
             out += member.decompress(rest, max_bytes + 1 - len(out))
@@ -74,6 +76,7 @@ def _gunzip(data: bytes, max_bytes: int) -> bytes:
         rest = member.unused_data
         if not rest:
             return bytes(out)
+    raise _damaged("gzip", f"it has more than {_MAX_SECTIONS} members")
 
 
 def _unzstd(data: bytes, max_bytes: int) -> bytes:
@@ -87,7 +90,7 @@ def _unzstd(data: bytes, max_bytes: int) -> bytes:
         # ... while this one is unbounded but knows whether each frame was complete.
         out = bytearray()
         rest = data
-        while True:
+        for _ in range(_MAX_SECTIONS):
             frame = context.decompressobj()
             out += frame.decompress(rest)
             if not frame.eof:
@@ -97,12 +100,13 @@ def _unzstd(data: bytes, max_bytes: int) -> bytes:
                 return bytes(out)
     except zstandard.ZstdError as error:
         raise _damaged("zstd", str(error)) from None
+    raise _damaged("zstd", f"it has more than {_MAX_SECTIONS} frames")
 
 
 def _damaged(encoding: str, why: str) -> RequestError:
     return RequestError.at(
         (),
-        f"The body is not a complete {encoding} stream: {why}.",
+        f"The body is not a usable {encoding} stream: {why}.",
         type="invalid_encoding",
         status=400,
         code="invalid_encoding",

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from types import MappingProxyType
 from typing import Any
 
@@ -22,7 +21,7 @@ from systone.protocol.decisions_input import read_input
 from systone.protocol.decisions_parts import Reading
 from systone.protocol.decisions_questions import Asked, is_sglang, read_questions
 from systone.protocol.errors import Form
-from systone.protocol.faults import listed, missing, not_a_dict, not_a_string, unknown_field
+from systone.protocol.faults import listed, missing, not_a_dict, not_a_string, unknown_fields
 from systone.protocol.questions import in_body_order
 from systone.protocol.rules import WireLimits, WireRules
 from systone.protocol.types import (
@@ -101,11 +100,15 @@ def parse(
         return request, DecisionsCall("systemone", dialect)
     if type(body) is not dict:
         raise RequestError([not_a_dict((), body)], status=400)
-    return _read_openai(body, dialect, limits, strict)
+    return _read_openai(body, parts, dialect, limits, strict)
 
 
 def _read_openai(
-    body: dict[str, Any], dialect: Dialect, limits: WireLimits, strict: bool
+    body: dict[str, Any],
+    parts: Mapping[str, bytes],
+    dialect: Dialect,
+    limits: WireLimits,
+    strict: bool,
 ) -> tuple[Request, DecisionsCall]:
     reading = Reading(strict)
     if "state" in body:
@@ -126,11 +129,10 @@ def _read_openai(
     else:
         reading.faults.append(missing(("questions",)))
     if strict:
-        reading.faults += [
-            unknown_field((key,), get_close_matches(key, _FIELDS, 1))
-            for key in body
-            if key not in _FIELDS and key != "state"
-        ]
+        reading.faults += unknown_fields((), body, (*_FIELDS, "state"))
+    if parts:
+        msg = "OpenAI's form takes no multipart parts; send images as data: URLs"
+        reading.refuse((), msg, "unexpected_parts")
     if reading.faults:
         faults = in_body_order(reading.faults, body, depth=0)
         raise RequestError(listed(faults), status=400)

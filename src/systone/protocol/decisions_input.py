@@ -17,7 +17,7 @@ from __future__ import annotations
 from typing import Any
 
 from systone.protocol.decisions_parts import Reading, read_content, string_field
-from systone.protocol.faults import Loc, missing, not_a_dict, shown
+from systone.protocol.faults import MAX_FAULTS, Loc, missing, not_a_dict, shown
 from systone.protocol.types import Json, Text
 
 __all__ = ["read_input"]
@@ -49,7 +49,12 @@ def read_input(raw: Json, reading: Reading) -> Text:
     if not raw:
         reading.refuse(loc, "`input` must hold at least one item", "too_short")
     calls: set[tuple[str, str]] = set()
-    return [_read_item(item, (*loc, i), calls, reading) for i, item in enumerate(raw)]
+    state: list[Json] = []
+    for i, item in enumerate(raw):
+        if len(reading.faults) > MAX_FAULTS:
+            break
+        state.append(_read_item(item, (*loc, i), calls, reading))
+    return state
 
 
 def _read_item(item: Json, loc: Loc, calls: set[tuple[str, str]], reading: Reading) -> Json:

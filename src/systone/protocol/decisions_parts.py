@@ -18,7 +18,7 @@ from typing import Any
 from systone.errors import Fault
 from systone.protocol import jsontext
 from systone.protocol.assets import image_format
-from systone.protocol.faults import Loc, missing, not_a_dict, not_a_string, shown
+from systone.protocol.faults import MAX_FAULTS, Loc, missing, not_a_dict, not_a_string, shown
 from systone.protocol.types import Asset, Json, Text
 
 __all__ = ["Reading", "read_content", "string_field"]
@@ -63,7 +63,11 @@ def read_content(content: Json, allowed: tuple[str, ...], loc: Loc, reading: Rea
         return ""
     if not content:
         reading.refuse(loc, f"`{loc[-1]}` must hold at least one part", "too_short")
-    values = [_read_part(part, allowed, (*loc, i), reading) for i, part in enumerate(content)]
+    values = []
+    for i, part in enumerate(content):
+        if len(reading.faults) > MAX_FAULTS:
+            break
+        values.append(_read_part(part, allowed, (*loc, i), reading))
     return values[0] if len(values) == 1 and type(values[0]) is str else values
 
 

@@ -8,7 +8,6 @@ since names may be absent or repeated; ids never reach a model.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any
 
 from systone.protocol.decisions_parts import Reading, read_content, string_field
@@ -20,7 +19,7 @@ from systone.protocol.faults import (
     not_a_list,
     not_a_string,
     shown,
-    unknown_field,
+    unknown_fields,
     wrong_count,
 )
 from systone.protocol.rules import WireLimits
@@ -121,11 +120,7 @@ _FIELDS = {
 
 def _check_fields(body: dict[str, Any], known: tuple[str, ...], loc: Loc, reading: Reading) -> None:
     if reading.strict:
-        reading.faults += [
-            unknown_field((*loc, key), get_close_matches(key, known, 1))
-            for key in body
-            if key not in known
-        ]
+        reading.faults += unknown_fields(loc, body, known)
 
 
 def _choices(

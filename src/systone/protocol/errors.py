@@ -75,7 +75,7 @@ def render(
         status, body = _openai(outcome)
     elif dialect == "open-jev":
         status, body = _open_jev(outcome)
-    elif dialect == "jev-exact" and outcome.faults:
+    elif dialect == "jev-exact":
         status, body = _jev_exact(outcome)
     else:
         status, body = _default(outcome)
@@ -119,23 +119,25 @@ def _retry(after_s: float) -> dict[str, str]:
 def _default(outcome: _Outcome) -> tuple[int, dict[str, Any]]:
     if outcome.status == 422:
         return 422, {"detail": [_entry(fault, outcome.code) for fault in outcome.faults]}
-    detail = {
-        "error_type": _error_type(outcome),
-        "message": outcome.message,
-        "code": outcome.code,
-    }
-    return outcome.status, {"detail": detail}
+    return outcome.status, {"detail": {**_detail(outcome), "code": outcome.code}}
+
+
+def _detail(outcome: _Outcome) -> dict[str, Any]:
+    return {"error_type": _error_type(outcome), "message": outcome.message}
 
 
 def _jev_exact(outcome: _Outcome) -> tuple[int, dict[str, Any]]:
     """The hosted API's forms. It checks the schema before anything else, so faults of the schema
     hide the others; of the rest it names the first."""
+    if not outcome.faults:
+        return outcome.status, {"detail": _detail(outcome)}
     first = outcome.faults[0]
     if outcome.code == "unknown_model":
         return 400, _usage_error(f"Unknown model: {first.ctx.get('model', '')}")
     schema = [_entry(f, outcome.code) for f in outcome.faults if f.exact is None]
     if schema:
-        return (422, {"detail": schema}) if outcome.status == 422 else _default(outcome)
+        detail = schema if outcome.status == 422 else _detail(outcome)
+        return outcome.status, {"detail": detail}
     if first.exact == "sentence":
         return 400, {"detail": first.msg}
     if first.exact == "max_tokens_exceeded":
@@ -200,10 +202,19 @@ def _entry(fault: Fault, code: str) -> dict[str, Any]:
     loc = [part if isinstance(part, int) else _cut(part) for part in fault.loc]
     entry: dict[str, Any] = {"type": kind, "loc": ["body", *loc], "msg": fault.msg}
     if fault.input is not None or kind.endswith("_type"):
-        entry["input"] = fault.input
+        entry["input"] = _plain(fault.input)
     if fault.ctx:
-        entry["ctx"] = dict(fault.ctx)
+        entry["ctx"] = {name: _plain(value) for name, value in fault.ctx.items()}
     return entry
+
+
+def _plain(value: Any) -> Any:
+    """The value if it is JSON, else its text: an error must render whatever it carries."""
+    try:
+        jsontext.dumps(value)
+    except (EngineFaultError, TypeError):
+        return str(value)
+    return value
 
 
 def _cut(text: str) -> str:

@@ -7,7 +7,8 @@ request field. What a fault echoes of the input is bounded here.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import groupby
+from difflib import get_close_matches
+from itertools import groupby, islice
 
 from systone.errors import Exact, Fault
 from systone.protocol.types import Json
@@ -24,7 +25,7 @@ __all__ = [
     "path_of",
     "sentence_of",
     "shown",
-    "unknown_field",
+    "unknown_fields",
     "wrong_count",
 ]
 
@@ -32,7 +33,10 @@ Loc = tuple[str | int, ...]
 
 # A request with more faults than this is not read to its end.
 MAX_FAULTS = 1000
-_MAX_SHOWN = 100
+_MAX_SHOWN = 300
+_MAX_MATCHED = 60
+# One line of text names at most so many slots; a 422 list names them all.
+_MAX_LINES = 100
 _UNION = ("str", "dict[str,any]", "list[any]")
 # Faults whose message doesn't say which field it is about: pydantic's, and those of /v1/decisions.
 _PYDANTIC = (
@@ -113,12 +117,20 @@ def missing(loc: Loc) -> Fault:
     return Fault(loc, "missing", "Field required")
 
 
-def unknown_field(loc: Loc, near: Sequence[str], *, exact: Exact | None = None) -> Fault:
-    """A field that a strict reading refuses; `near` are known names that look like it."""
-    msg = "Extra inputs are not permitted"
-    if near:
-        msg += f"; did you mean `{near[0]}`?"
-    return Fault(loc, "extra_forbidden", msg, exact=exact)
+def unknown_fields(
+    loc: Loc, fields: Iterable[str], known: Sequence[str], *, exact: Exact | None = None
+) -> list[Fault]:
+    """A fault, with the known name it resembles, for each field that a strict reading refuses.
+
+    Bounded: looking for near names is slow, and a body may hold a million fields."""
+    faults = []
+    for field in islice((f for f in fields if f not in known), MAX_FAULTS + 1):
+        msg = "Extra inputs are not permitted"
+        near = get_close_matches(field, known, 1) if len(field) <= _MAX_MATCHED else []
+        if near:
+            msg += f"; did you mean `{near[0]}`?"
+        faults.append(Fault((*loc, field), "extra_forbidden", msg, exact=exact))
+    return faults
 
 
 def wrong_count(
@@ -171,4 +183,6 @@ def sentence_of(faults: Iterable[Fault]) -> str:
             if fault.type == "too_long" and fault.exact:
                 line += f" ({fault.ctx.get('actual_length')} given)"
             lines.append(line)
+    if len(lines) > _MAX_LINES:
+        lines[_MAX_LINES:] = [f"and {len(lines) - _MAX_LINES} more"]
     return "; ".join(lines)

@@ -9,11 +9,12 @@ from __future__ import annotations
 from email.message import Message
 
 from systone.errors import RequestError
+from systone.protocol.assets import MAX_ASSETS
 from systone.protocol.refusals import body_too_large
 
 __all__ = ["split_multipart"]
 
-_MAX_PARTS = 257  # the request, and as many images as a request may name
+_MAX_PARTS = MAX_ASSETS + 1  # the request, and as many images as it may name
 
 
 def split_multipart(

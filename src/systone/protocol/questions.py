@@ -7,7 +7,6 @@ What a model makes of missing instructions or one-sided criteria is its adapter'
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from difflib import get_close_matches
 from typing import Any
 
 from systone.errors import Fault
@@ -19,7 +18,7 @@ from systone.protocol.faults import (
     not_a_list,
     not_a_text,
     shown,
-    unknown_field,
+    unknown_fields,
     wrong_count,
 )
 from systone.protocol.rules import WireRules
@@ -86,11 +85,7 @@ def _read_question(qid: str, body: Json, rules: WireRules, faults: list[Fault]) 
     if type(body.get("instructions")) not in _TEXT_OR_NULL:
         faults += not_a_text((*loc, "instructions"), body["instructions"])
     if rules.strict:
-        faults += [
-            unknown_field((*loc, key), get_close_matches(key, _FIELDS, 1))
-            for key in body
-            if key not in _FIELDS
-        ]
+        faults += unknown_fields(loc, body, _FIELDS)
     return reader(loc, body, rules, faults)
 
 
@@ -127,7 +122,7 @@ def _sides(
     if not stray or rules.dialect == "open-jev":
         return criteria
     if rules.strict:
-        faults += [unknown_field((*loc, k), get_close_matches(k, _SIDES, 1)) for k in stray]
+        faults += unknown_fields(loc, stray, _SIDES)
     elif len(stray) == len(criteria) and rules.dialect == "default":
         msg = 'Noul criteria describe the sides "true" and "false"; neither is given'
         faults.append(Fault(loc, "value_error", msg, shown(", ".join(stray))))

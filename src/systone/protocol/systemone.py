@@ -8,7 +8,6 @@ unless read strictly (`jev-exact` refuses them at the top level, as the hosted A
 from __future__ import annotations
 
 from collections.abc import Mapping
-from difflib import get_close_matches
 from types import MappingProxyType
 from typing import Any
 
@@ -21,7 +20,7 @@ from systone.protocol.faults import (
     not_a_dict,
     not_a_string,
     not_a_text,
-    unknown_field,
+    unknown_fields,
 )
 from systone.protocol.questions import in_body_order, read_questions
 from systone.protocol.rules import WireLimits, WireRules
@@ -94,16 +93,19 @@ _FIELD_SET = frozenset(_FIELDS)
 
 
 def _unknown_fields(body: dict[str, Any], rules: WireRules) -> list[Fault]:
-    faults = []
-    for field, value in body.items():
-        if field in _FIELD_SET:
-            continue
-        if field in _FOREIGN_MEDIA and value not in (None, [], {}, ""):
-            msg = f"`{field}` is not read by this server and is not ignored; send images as assets"
-            faults.append(Fault((field,), "unsupported_field", msg, exact="api_usage_error"))
-        elif rules.strict or rules.dialect == "jev-exact":
-            near = get_close_matches(field, _FIELDS, 1)
-            faults.append(unknown_field((field,), near, exact="api_usage_error"))
+    foreign = [f for f in _FOREIGN_MEDIA if body.get(f) not in (None, [], {}, "")]
+    faults = [
+        Fault(
+            (field,),
+            "unsupported_field",
+            f"`{field}` is not read by this server and is not ignored; send images as `assets`",
+            exact="api_usage_error",
+        )
+        for field in foreign
+    ]
+    if rules.strict or rules.dialect == "jev-exact":
+        known = (*_FIELDS, *foreign)
+        faults += unknown_fields((), body, known, exact="api_usage_error")
     return faults
 
 

@@ -94,6 +94,14 @@ def test_a_body_over_the_limit_is_413(encoding: str | None, data: bytes) -> None
     assert caught.value.code == "body_too_large"
 
 
+def test_a_body_of_countless_sections_is_refused() -> None:
+    for data, encoding in ((gzip.compress(b""), "gzip"), (zstd(b""), "zstd")):
+        assert decode_body(data * 64, encoding, max_bytes=LIMIT) == b""
+        with pytest.raises(RequestError) as caught:
+            decode_body(data * 65, encoding, max_bytes=LIMIT)
+        assert "more than 64" in str(caught.value)
+
+
 def test_a_body_of_exactly_the_limit_passes() -> None:
     assert decode_body(b"x" * 100, None, max_bytes=100) == b"x" * 100
     assert decode_body(zstd(b"x" * 100), "zstd", max_bytes=100) == b"x" * 100

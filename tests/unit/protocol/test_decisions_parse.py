@@ -210,6 +210,17 @@ def test_endless_faults_stop_early() -> None:
     assert len(faults(asked(*questions))) == 1001
 
 
+def test_endless_items_and_parts_stop_early() -> None:
+    assert len(faults({"input": [0] * 5000, "questions": [PREDICATE]})) == 1001
+    item = {"role": "user", "content": [0] * 5000}
+    assert len(faults({"input": [item], "questions": [PREDICATE]})) == 1001
+
+
+def test_multipart_parts_are_refused_never_dropped() -> None:
+    (fault,) = faults(asked(PREDICATE), parts={"asset-0": b"x"})
+    assert "data: URLs" in fault.msg
+
+
 def test_cache_fields_are_accepted_and_have_no_effect() -> None:
     body = {
         **asked(PREDICATE),

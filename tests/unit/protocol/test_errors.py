@@ -332,6 +332,26 @@ def test_a_down_engine_says_when_to_retry() -> None:
     assert errors.render(EngineDownError("loading")).headers["retry-after"] == "1"
 
 
+def test_jev_exact_details_carry_only_the_hosted_api_s_fields() -> None:
+    for name in ("path", "key", "full", "fault", "down"):
+        body = reply(ALL[name], dialect="jev-exact")[1]
+        assert list(body["detail"]) == ["error_type", "message"]
+
+
+def test_an_error_renders_whatever_it_carries() -> None:
+    odd = RequestError([Fault(("q",), "x", "m", float("nan"), {"a": {1, 2}, "b": float("inf")})])
+    (entry,) = reply(odd)[1]["detail"]
+    assert entry["input"] == "nan"
+    assert entry["ctx"] == {"a": "{1, 2}", "b": "inf"}
+
+
+def test_a_text_of_many_faults_says_how_many_it_leaves_out() -> None:
+    error = refused({"state": "s", "questions": {f"q{i}": 0 for i in range(250)}})
+    message = reply(error, form="openai")[1]["error"]["message"]
+    assert message.count("questions.q") == 100
+    assert message.endswith("and 150 more")
+
+
 def test_405_and_401_carry_their_headers() -> None:
     assert errors.render(ALL["method"]).headers["allow"] == "POST, OPTIONS"
     assert errors.render(ALL["key"]).headers["www-authenticate"] == "Bearer"

@@ -92,6 +92,13 @@ def test_a_body_with_endless_faults_is_not_read_to_its_end(faults: Any) -> None:
     assert found[-1].type == "too_many_faults"
 
 
+def test_endless_unknown_fields_are_not_matched_one_by_one(faults: Any) -> None:
+    found = faults({**GOOD, **{f"x{i}": 0 for i in range(3 * MAX_FAULTS)}}, strict=True)
+    assert len(found) == MAX_FAULTS + 1
+    (fault,) = faults({**GOOD, "state" * 100: 1}, strict=True)
+    assert "did you mean" not in fault.msg
+
+
 def test_a_repeated_question_id_is_refused() -> None:
     data = b'{"state":"x","questions":{"q":{"type":"noul"},"q":{"type":"noul"}}}'
     with pytest.raises(RequestError) as caught:
