@@ -16,6 +16,7 @@ from systone.nn.decision import DecisionModel
 from systone.nn.device_tables import DeviceTables
 from systone.plan.tables import PassTables
 from tests.unit.nn.tiny import (
+    POSITION_PULL,
     Checkpoint,
     official_hidden,
     tiny_json,
@@ -44,10 +45,10 @@ class Tiny:
 
 
 @cache
-def _tiny(layout: str, dtype: torch.dtype, layers: int) -> Tiny:
+def _tiny(layout: str, dtype: torch.dtype, layers: int, pull: float) -> Tiny:
     json = tiny_json(layout, layers=layers)
     config = TextConfig.from_json(json)
-    checkpoint = Checkpoint.of(config, seed=1)
+    checkpoint = Checkpoint.of(config, seed=1, pull=pull)
     return Tiny(
         config,
         DecisionModel.build(checkpoint, dtype=dtype),
@@ -56,8 +57,8 @@ def _tiny(layout: str, dtype: torch.dtype, layers: int) -> Tiny:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _few_threads() -> None:
-    torch.set_num_threads(min(2, torch.get_num_threads()))
+def _one_thread() -> None:
+    torch.set_num_threads(1)  # tiny products: more threads only wait for each other
 
 
 @pytest.fixture(scope="session", params=["9b", "27b"])
@@ -67,9 +68,14 @@ def layout(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="session")
 def tiny() -> Callable[..., Tiny]:
-    """`tiny(layout, dtype, layers=8)`."""
+    """`tiny(layout, dtype, layers=8, pull=POSITION_PULL)`."""
 
-    def make(layout: str, dtype: torch.dtype = torch.float32, layers: int = 8) -> Tiny:
-        return _tiny(layout, dtype, layers)
+    def make(
+        layout: str,
+        dtype: torch.dtype = torch.float32,
+        layers: int = 8,
+        pull: float = POSITION_PULL,
+    ) -> Tiny:
+        return _tiny(layout, dtype, layers, pull)
 
     return make

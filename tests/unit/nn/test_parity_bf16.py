@@ -1,4 +1,9 @@
-"""In bf16 our stack is as close to the FP32 truth as transformers in bf16 with pure-torch GDN."""
+"""In bf16 our stack is as close to the FP32 truth as transformers in bf16 with pure-torch GDN.
+
+Position does not lead attention here (`pull` 0): it multiplies noise. A row's bound is 1.5 times
+transformers' error on that row, or its root mean square over the bucket where that is larger: two
+correct implementations round differently, and the smaller of two random errors has no floor.
+"""
 
 from __future__ import annotations
 
@@ -27,9 +32,10 @@ def test_errors_are_no_larger_than_transformers(tiny, layout: str, bucket: str) 
     rows = [flat(path) for request in requests for path in request]
     assert len(rows) == BF16_MIN_ROWS
 
-    exact, rough = tiny(layout), tiny(layout, torch.bfloat16)
+    exact, rough = (tiny(layout, dtype, pull=0.0) for dtype in (torch.float32, torch.bfloat16))
     truth = exact.official_hidden(rows)
     theirs = relative_l2(rough.official_hidden(rows), truth)
     ours = relative_l2(rough.hidden(naive_tables(requests)), truth)
-    assert (ours.square().mean() / theirs.square().mean()).sqrt() <= BF16_RMS_RATIO
-    assert (ours / theirs).max() <= BF16_ROW_RATIO
+    typical = theirs.square().mean().sqrt()
+    assert ours.square().mean().sqrt() / typical <= BF16_RMS_RATIO
+    assert (ours / theirs.clamp(min=typical)).max() <= BF16_ROW_RATIO

@@ -21,6 +21,7 @@ from transformers.models.qwen3_5.modeling_qwen3_5 import Qwen3_5TextModel
 from systone.nn.config import TextConfig
 
 VOCAB = 512
+POSITION_PULL = 1.2
 
 
 def tiny_json(layout: str, *, layers: int = 8) -> dict[str, Any]:
@@ -55,8 +56,11 @@ def tiny_json(layout: str, *, layers: int = 8) -> dict[str, Any]:
     }
 
 
-def tiny_tensors(config: TextConfig, seed: int, dtype: torch.dtype) -> dict[str, Tensor]:
-    """Every tensor by canonical name, rounded to `dtype` once."""
+def tiny_tensors(
+    config: TextConfig, seed: int, dtype: torch.dtype, *, pull: float = POSITION_PULL
+) -> dict[str, Tensor]:
+    """Every tensor by canonical name, rounded to `dtype` once. `pull` is added to the q and k norm
+    weights of the rotated dimensions: how far position leads attention."""
     made = torch.Generator().manual_seed(seed)
 
     def normal(*shape: int, std: float = 1.0) -> Tensor:
@@ -79,7 +83,7 @@ def tiny_tensors(config: TextConfig, seed: int, dtype: torch.dtype) -> dict[str,
         if kind == "full_attention":
             at += "self_attn."
             queries, keys = config.num_heads * dim, config.num_kv_heads * dim
-            turned = torch.where(torch.arange(dim) < config.rotary_dim, 1.2, 0.0)
+            turned = torch.where(torch.arange(dim) < config.rotary_dim, pull, 0.0)
             tensors |= {
                 f"{at}q_proj.weight": matrix(2 * queries, h),
                 f"{at}k_proj.weight": matrix(keys, h),
@@ -146,10 +150,10 @@ class Checkpoint:
     head_bias: Tensor
 
     @classmethod
-    def of(cls, config: TextConfig, seed: int) -> Checkpoint:
+    def of(cls, config: TextConfig, seed: int, *, pull: float = POSITION_PULL) -> Checkpoint:
         made = torch.Generator().manual_seed(seed + 1000)
         weight = torch.randn(1, config.hidden_size, generator=made) / config.hidden_size**0.5
-        tensors = tiny_tensors(config, seed, torch.bfloat16)
+        tensors = tiny_tensors(config, seed, torch.bfloat16, pull=pull)
         return cls(config, tensors, weight, torch.tensor([0.25]))
 
 
