@@ -1,12 +1,14 @@
 """What runs one pass: the only interface between the planner's tables and a device.
 
-A runner sees tables, never requests. Axes: R read-outs, W read-out width. Imports no torch.
+A runner sees tables, never requests. What its start-up self-check proved decides which policies
+may run. Axes: R read-outs, W read-out width. Imports no torch.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,3 +33,22 @@ class PassRunner(Protocol):
 
     def describe(self) -> Mapping[str, Any]:
         """Modes, device and memory for `/health`; cheap and safe from any thread."""
+
+
+@dataclass(frozen=True, slots=True)
+class Proofs:
+    """What a self-check on this very device proved bit for bit; None: not checked.
+
+    `m_invariant`: every product of the profile gives a row the same bits whatever the number of
+    rows; `sharing`: a row gives the same bits when it shares its leading segments."""
+
+    m_invariant: bool | None = None
+    sharing: bool | None = None
+
+
+@runtime_checkable
+class SelfChecked(Protocol):
+    """A runner whose `start` checks itself. A runner without this promises no bits."""
+
+    def proofs(self) -> Proofs:
+        """Valid after `start`."""

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from systone.errors import EngineDownError, EngineFaultError
-from systone.execute.base import PassRunner
+from systone.errors import ConfigError, EngineDownError, EngineFaultError
+from systone.execute.base import PassRunner, Proofs, SelfChecked
 from systone.models.base import Executor, Prepared, Readout
 from systone.plan import (
     Part,
@@ -84,9 +84,20 @@ class PassExecutor(Executor[Prepared]):
         self.runner = runner
         self.budget = budget
         self.sharing = sharing or Sharing()
+        self._may_share = True
 
     def start(self) -> None:
+        """Raises ConfigError also when the self-check doesn't bear out the policy."""
         self.runner.start()
+        proofs = self.runner.proofs() if isinstance(self.runner, SelfChecked) else Proofs()
+        policy = self.sharing.policy
+        if policy == "fixed" and not proofs.m_invariant:
+            raise ConfigError(
+                "policy fixed: this device's matrix products are not proven invariant"
+            )
+        if policy == "shared" and proofs.sharing is False:
+            raise ConfigError("policy shared: the self-check refused sharing on this device")
+        self._may_share = proofs.sharing is not False
 
     def close(self) -> None:
         self.runner.close()
@@ -94,6 +105,7 @@ class PassExecutor(Executor[Prepared]):
     def describe(self) -> Mapping[str, Any]:
         return {
             "policy": self.sharing.policy,
+            "shares": self._may_share and self.sharing.policy not in ("off", "fixed"),
             "pass_budget": {
                 "tokens": self.budget.tokens,
                 "rows": self.budget.rows,
@@ -114,6 +126,8 @@ class PassExecutor(Executor[Prepared]):
         trie = prepared.work
         if not isinstance(trie, Trie):
             raise TypeError("a pass executor needs a plan.Trie in Prepared.work")
+        if not self._may_share:
+            trie = trie.unshared()
         account = _Account(trie, Reuse(self.sharing.policy))
         if trie.policy != self.sharing.policy:
             account.error = EngineFaultError(

@@ -87,6 +87,22 @@ class Trie:
             num_states=int(np.unique(parent[parent >= 0]).size),
         )
 
+    def unshared(self) -> Trie:
+        """The same rows, every one on a path of its own."""
+        if self.saved_tokens == 0:
+            return self
+        segments = [
+            Segment.of(tokens) for tokens in np.split(self.token_ids, np.cumsum(self.node_len)[:-1])
+        ]
+        parent = self.node_parent.tolist()
+        rows = []
+        for node, question in zip(self.row_node.tolist(), self.row_question.tolist(), strict=True):
+            path = [segments[node]]
+            while (node := parent[node]) >= 0:
+                path.append(segments[node])
+            rows.append(Row(tuple(reversed(path)), question))
+        return _grow(rows, self.policy, share=False)
+
 
 def build_trie(rows: Sequence[Row], sharing: Sharing) -> Trie:
     """The trie of a request under a policy. Raises ValueError for a row without a segment."""

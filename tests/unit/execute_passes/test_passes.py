@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from systone.errors import EngineDownError, EngineFaultError
+from systone.errors import ConfigError, EngineDownError, EngineFaultError
+from systone.execute.base import Proofs
 from systone.execute.passes import PassExecutor
 from systone.models.base import Cost, Prepared, Readout
 from systone.plan import POLICIES, PassBudget, PassTables, Row, Sharing, build_trie
@@ -205,6 +206,49 @@ def test_description_names_policy_budget_and_device():
     described = PassExecutor(HashRunner(), PassBudget(10, 20, 30), Sharing("off")).describe()
     assert described == {
         "policy": "off",
+        "shares": False,
         "pass_budget": {"tokens": 10, "rows": 20, "states": 30},
         "device": "hash",
     }
+
+
+@dataclass
+class Checked(HashRunner):
+    """A runner with a self-check that came out as `found`."""
+
+    found: Proofs = field(default_factory=Proofs)
+
+    def proofs(self) -> Proofs:
+        return self.found
+
+
+def test_fixed_starts_only_where_products_are_proven_invariant():
+    for runner in (HashRunner(), Checked(), Checked(found=Proofs(False, True))):
+        with pytest.raises(ConfigError, match="policy fixed"):
+            PassExecutor(runner, PassBudget(), Sharing("fixed")).start()
+    PassExecutor(Checked(found=Proofs(m_invariant=True)), PassBudget(), Sharing("fixed")).start()
+
+
+def test_shared_does_not_start_where_the_self_check_refused_it():
+    refused = PassExecutor(Checked(found=Proofs(True, False)), PassBudget(), Sharing("shared"))
+    with pytest.raises(ConfigError, match="policy shared"):
+        refused.start()
+    PassExecutor(HashRunner(), PassBudget(), Sharing("shared")).start()
+
+
+@pytest.mark.parametrize("policy", ["default", "auto"])
+def test_where_sharing_was_refused_every_row_runs_its_own_path(policy):
+    runner = Checked(found=Proofs(sharing=False))
+    executor = PassExecutor(runner, PassBudget(), Sharing(policy))
+    executor.start()
+    rows = request_of(1, 3)
+    (outcome,) = executor.execute([prepared(rows, policy)])
+    assert outcome.values[:, 0].tolist() == wanted(rows)
+    assert runner.ran[0].num_tokens == 3 * 35
+    assert outcome.stats["prefix_cache"] == {
+        "policy": policy,
+        "enabled": False,
+        "scope": "none",
+        "saved_tokens": 0,
+    }
+    assert executor.describe()["shares"] is False

@@ -107,14 +107,22 @@ def test_a_decision_carries_model_usage_and_the_native_metadata(big):
     assert list(decision.metadata["prefix_cache"]) == [
         *("policy", "enabled", "scope", "saved_tokens")
     ]
-    assert decision.extras == {"prefix_cache": CACHE}
+    assert decision.extras["prefix_cache"] == CACHE
+    assert "notes" not in decision.extras
 
 
-def test_raw_scores_are_shown_only_on_request(adapter_with):
-    adapter = adapter_with(expose_scores=True)
+def test_extras_carry_every_raw_score_by_question(big):
     questions = {"n": Noul("Q"), "c": Choice("Q", {"a": None, "b": None})}
-    decision = decide(adapter, questions, [0.5, 1.5, -1])
-    assert decision.extras["scores"] == {"n": [0.5], "c": [1.5, -1.0]}
+    assert decide(big, questions, [0.5, 1.5, -1]).extras["scores"] == {
+        "n": [0.5],
+        "c": [1.5, -1.0],
+    }
+
+
+def test_weights_that_were_never_trained_are_not_called_calibrated(tokenizer, big):
+    assert big.card.calibrated
+    untrained = OpenJevAdapter(replace(BIG, calibrated=False), tokenizer)
+    assert not untrained.card.calibrated
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])

@@ -6,6 +6,7 @@ import pytest
 
 from systone.errors import ConfigError, RequestError
 from systone.models.open_jev import OpenJevCheckpoint, OpenJevSettings
+from systone.models.open_jev.card import card_of
 from systone.models.open_jev.checks import read_request
 from systone.protocol.types import Asset, Choice, Noul, Request, Score
 from tests.unit.models_open_jev.conftest import NINE_B
@@ -177,7 +178,7 @@ def test_the_models_own_dialect_refuses_other_names(adapter, name):
 def test_the_card_publishes_names_and_limits(adapter, adapter_with):
     card = adapter.card
     assert card.name == "Qwen/Qwen3.5-9B"
-    assert card.aliases == ("open-jev", "open-jev-9b", "jev-latest")
+    assert card.aliases == ("open-jev", "open-jev-9b")
     limits = card.limits
     assert (limits.max_options, limits.min_levels, limits.max_levels) == (255, 1, 10)
     assert (limits.max_questions, limits.max_tokens, limits.max_images) == (4096, 4096, 0)
@@ -199,7 +200,5 @@ def test_a_checkpoint_with_an_unusable_temperature_stops_start_up(temperature):
 
 
 def test_the_27b_answers_to_its_own_name():
-    from systone.models.open_jev.card import card_of
-
     big = OpenJevCheckpoint("Qwen/Qwen3.8-27B", "r", "c", "2026-01-31", 2.5343690298472983)
-    assert card_of(big, 4096).aliases == ("open-jev", "open-jev-27b-v1.1", "jev-latest")
+    assert card_of(big, 4096).aliases == ("open-jev", "open-jev-27b-v1.1")

@@ -55,6 +55,16 @@ def test_restricting_a_trie_equals_planning_only_those_rows(rows, data):
     assert list(part.row_len) == list(alone.row_len)
 
 
+@given(requests())
+@settings(max_examples=60, deadline=None)
+def test_unsharing_a_trie_equals_planning_without_sharing(rows):
+    apart = build_trie(rows, Sharing("default")).unshared()
+    planned = build_trie(rows, Sharing("off"))
+    assert apart.policy == "default"
+    for name in ("token_ids", "node_len", "node_parent", "row_node", "row_question", "row_len"):
+        assert getattr(apart, name).tolist() == getattr(planned, name).tolist(), name
+
+
 def test_equal_segments_under_different_parents_are_different_nodes():
     tail = segment(9, 4)
     rows = [Row((segment(1, 2), tail), 0), Row((segment(2, 2), tail), 0)]

@@ -59,7 +59,9 @@ class OpenJevAdapter(Adapter):
         )
 
     def finish(self, prepared: Prepared, readout: Readout) -> Decision:
-        """Raises EngineFaultError for scores that are missing, surplus or not finite."""
+        """Raises EngineFaultError for scores that are missing, surplus or not finite.
+
+        `extras`: `prefix_cache`, `scores` (raw, by question) and `notes` if there are any."""
         request = prepared.request
         scores = _scores(readout, prepared.cost.rows)
         answers: dict[str, Answer] = {}
@@ -70,11 +72,9 @@ class OpenJevAdapter(Adapter):
             raw[name] = scores[at : at + count]
             answers[name] = answer(question, raw[name], self.checkpoint.temperature)
             at += count
-        extras: dict[str, Any] = {"prefix_cache": readout.stats["prefix_cache"]}
+        extras: dict[str, Any] = {"prefix_cache": readout.stats["prefix_cache"], "scores": raw}
         if prepared.notes:
             extras["notes"] = list(prepared.notes)
-        if self.settings.expose_scores:
-            extras["scores"] = raw
         return Decision(
             model=self.card.name,
             answers=answers,
@@ -96,11 +96,11 @@ class OpenJevAdapter(Adapter):
         }
 
     def _check_model(self, name: str | None) -> None:
-        if name is not None and name != self.card.name and name not in self.card.aliases:
+        names = (self.card.name, *self.card.aliases, "jev-latest")
+        if name is not None and name not in names:
             raise RequestError.at(
                 ("model",),
-                f"unknown model {name!r}; this server answers to "
-                + ", ".join((self.card.name, *self.card.aliases)),
+                f"unknown model {name!r}; this server answers to {', '.join(names)}",
                 code="unknown_model",
             )
 

@@ -33,7 +33,8 @@ class OpenJevCheckpoint:
     """The facts of a loaded checkpoint that prompts and answers depend on.
 
     `base` and `base_revision` are `model.json`'s `model_id` and `revision`; `temperature` is one
-    scalar for all kinds of question. Raises ConfigError for numbers that can't be served.
+    scalar for all kinds of question. `calibrated` is false for weights that were never trained.
+    Raises ConfigError for numbers that can't be served.
     """
 
     base: str
@@ -42,6 +43,7 @@ class OpenJevCheckpoint:
     release_date: str  # YYYY-MM-DD
     temperature: float
     max_length: int = DEFAULT_MAX_LENGTH
+    calibrated: bool = True
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.temperature) and self.temperature > 0):
@@ -55,13 +57,12 @@ class OpenJevSettings:
 
     `max_length` raises or lowers the checkpoint's own limit of one row, in tokens; `verify_every`
     tokenises the whole prompts of every n-th request again and fails it if the joined pieces
-    differ (0: never); `expose_scores` puts raw scores into `Decision.extras`.
+    differ (0: never).
     """
 
     max_length: int | None = None
     sharing: Sharing = field(default_factory=Sharing)
     verify_every: int = 0
-    expose_scores: bool = False
 
     def __post_init__(self) -> None:
         if self.max_length is not None:
@@ -79,7 +80,7 @@ def card_of(checkpoint: OpenJevCheckpoint, max_length: int) -> ModelCard:
         release_date=checkpoint.release_date,
         revision=checkpoint.revision,
         kinds=frozenset({"choice", "noul", "score"}),
-        calibrated=True,
+        calibrated=checkpoint.calibrated,
         confidence=(
             "choice: (max p - 1/n) / (1 - 1/n), 1 for one option; score: "
             "max(0, 1 - sum_i |i - m| p_i / U), m the first most probable level, "
@@ -96,7 +97,7 @@ def card_of(checkpoint: OpenJevCheckpoint, max_length: int) -> ModelCard:
             max_questions=MAX_QUESTIONS,
             max_tokens=max_length,
         ),
-        aliases=("open-jev", *((name,) if name else ()), "jev-latest"),
+        aliases=("open-jev", *((name,) if name else ())),
     )
 
 

@@ -1,0 +1,121 @@
+"""From a directory to a served Open-Jev: verified weights, tokenizer, adapter, executor.
+
+The only file of the family that needs torch, and only inside its functions.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from systone.errors import ConfigError
+from systone.models.base import Loaded
+from systone.models.open_jev.adapter import OpenJevAdapter
+from systone.models.open_jev.card import OpenJevCheckpoint, OpenJevSettings
+from systone.models.open_jev.warmup import WARMUP
+from systone.models.qwen_tokens import load_tokenizer
+from systone.plan import PassBudget, Sharing
+
+if TYPE_CHECKING:
+    import torch
+
+    from systone.config import ModelSettings
+    from systone.weights.merged import ServedWeights
+
+__all__ = ["load_directory", "serve_weights"]
+
+log = logging.getLogger("systone.models.open_jev")
+
+_PROGRESS_S = 5.0  # a line in the log at most this often
+
+
+def load_directory(directory: Path, settings: ModelSettings) -> Loaded:
+    """Serve a package with its base, or an export. Raises ConfigError: one line."""
+    try:
+        from systone.weights.served import load_served
+    except ImportError as missing:
+        raise ConfigError(
+            f"{directory}: this model needs torch; install systone[torch] ({missing})"
+        ) from None
+    served = load_served(
+        directory,
+        base=settings.base,
+        merge=settings.merge,
+        device=_device(settings.device),
+        progress=_LoggedProgress(),
+    )
+    log.info("%s: %s", served.provenance.package, served.provenance.verified)
+    return serve_weights(served, settings, release_date=_written(directory))
+
+
+def serve_weights(served: ServedWeights, settings: ModelSettings, *, release_date: str) -> Loaded:
+    """Adapter and executor over weights in memory, which the executor's start takes over."""
+    if served.tokenizer is None:
+        raise ConfigError("these weights name no tokenizer directory")
+    sharing = Sharing(settings.effective_policy)
+    adapter = OpenJevAdapter(
+        OpenJevCheckpoint(
+            base=served.model_id,
+            base_revision=served.base_revision,
+            revision=served.provenance.checkpoint_revision,
+            release_date=release_date,
+            temperature=served.temperature,
+            max_length=served.max_length,
+            calibrated=not served.provenance.synthetic,
+        ),
+        load_tokenizer(served.tokenizer),
+        OpenJevSettings(max_length=settings.max_length, sharing=sharing),
+    )
+    from systone.execute.passes import PassExecutor
+    from systone.execute.torch_runner import TorchRunner
+    from systone.nn.decision import DecisionModel
+
+    device = _device(settings.device)
+    dtype = _dtype(settings.dtype, device)
+    runner = TorchRunner(
+        lambda place: DecisionModel.build(served, dtype=dtype, device=place, consume=True), device
+    )
+    budget = PassBudget(
+        tokens=settings.max_batch_tokens,
+        rows=settings.max_batch_rows if settings.pack else 1,
+        states=settings.max_batch_states,
+    )
+    return Loaded(adapter, PassExecutor(runner, budget, sharing), WARMUP)
+
+
+def _device(name: str) -> torch.device:
+    import torch
+
+    available = torch.cuda.is_available()
+    if name == "auto":
+        return torch.device("cuda" if available else "cpu")
+    if name.startswith("cuda") and not available:
+        raise ConfigError(f"device {name} is not available")
+    return torch.device(name)
+
+
+def _dtype(name: str, device: torch.device) -> torch.dtype:
+    import torch
+
+    if name == "auto":
+        return torch.bfloat16 if device.type == "cuda" else torch.float32
+    return torch.float32 if name == "float32" else torch.bfloat16
+
+
+def _written(directory: Path) -> str:
+    """The day the directory's files were written: packages carry no release date."""
+    return time.strftime("%Y-%m-%d", time.gmtime(directory.stat().st_mtime))
+
+
+class _LoggedProgress:
+    """Long steps of a load as log lines."""
+
+    def __init__(self) -> None:
+        self._next = time.monotonic() + _PROGRESS_S
+
+    def __call__(self, step: str, done: int, total: int) -> None:
+        if time.monotonic() >= self._next:
+            self._next = time.monotonic() + _PROGRESS_S
+            log.info("%s: %d of %d MiB", step, done >> 20, total >> 20)
