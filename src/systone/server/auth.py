@@ -33,7 +33,8 @@ class KeyCheck:
         if scheme.lower() != "bearer" or not key:
             refusal = unauthenticated(missing=True)
             raise RequestError(refusal.faults, status=self._missing_status, code=refusal.code)
-        digest = hashlib.sha256(key.encode("utf-8", "surrogateescape")).digest()
+        raw = key.encode("latin-1")  # starlette decodes header bytes so; keys are sent as UTF-8
+        digest = hashlib.sha256(raw).digest()
         matches = [hmac.compare_digest(digest, known) for known in self._digests]
         if not any(matches):
             raise unauthenticated(missing=False)
