@@ -18,7 +18,7 @@ from tokenizers import Regex, Tokenizer, normalizers, pre_tokenizers
 
 from systone.errors import ConfigError
 
-__all__ = ["CLASS_PATTERN", "FILE_PATTERN", "QwenTokenizer", "load_tokenizer"]
+__all__ = ["CLASS_PATTERN", "FILE_PATTERN", "QwenTokenizer", "load_tokenizer", "split_rule"]
 
 _SPLIT = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{{L}}\p{{N}}]?{letters}+|\p{{N}}"
@@ -73,15 +73,9 @@ def load_tokenizer(directory: Path | str) -> QwenTokenizer:
     Raises ConfigError for a missing or broken file, a class this rule doesn't know, or a model
     that isn't byte-level BPE without a vocabulary short cut.
     """
-    directory = Path(directory)
-    path = directory / "tokenizer.json"
-    name = _tokenizer_class(directory)
-    if not path.is_file():
-        raise ConfigError(f"{path}: no such file")
-    try:
-        backend = Tokenizer.from_file(str(path))
-    except Exception as error:  # the library raises bare Exception for every fault of the file
-        raise ConfigError(f"{path}: not a tokenizer file ({error})") from None
+    path = Path(directory) / "tokenizer.json"
+    name = _tokenizer_class(Path(directory))
+    backend = _read(path)
     own = _file_pattern(path, backend)
     pattern = _PATTERNS[name] or own
     if _PATTERNS[name] is not None:
@@ -89,6 +83,25 @@ def load_tokenizer(directory: Path | str) -> QwenTokenizer:
     backend.no_padding()
     backend.no_truncation()
     return QwenTokenizer(backend, name, pattern)
+
+
+def split_rule(directory: Path | str) -> tuple[str, str]:
+    """Class and split pattern of a directory's tokenizer, reading its file only if it must.
+
+    Raises ConfigError as `load_tokenizer`.
+    """
+    name = _tokenizer_class(Path(directory))
+    pattern = _PATTERNS[name]
+    return name, pattern if pattern is not None else load_tokenizer(directory).pattern
+
+
+def _read(path: Path) -> Tokenizer:
+    if not path.is_file():
+        raise ConfigError(f"{path}: no such file")
+    try:
+        return Tokenizer.from_file(str(path))
+    except Exception as error:  # the library raises bare Exception for every fault of the file
+        raise ConfigError(f"{path}: not a tokenizer file ({error})") from None
 
 
 def _tokenizer_class(directory: Path) -> str:

@@ -10,7 +10,16 @@ from pathlib import Path
 
 from systone.errors import ConfigError
 
-__all__ = ["new_directory"]
+__all__ = ["new_directory", "refuse_filled"]
+
+
+def refuse_filled(out: Path) -> None:
+    """Raises ConfigError when `out` exists and isn't an empty directory."""
+    try:
+        if out.exists() and (not out.is_dir() or any(out.iterdir())):
+            raise ConfigError(f"{out}: already there and not an empty directory")
+    except OSError as error:
+        raise ConfigError(f"{out}: can't be read ({error.strerror})") from None
 
 
 @contextmanager
@@ -20,9 +29,8 @@ def new_directory(out: Path) -> Iterator[Path]:
     Raises ConfigError when `out` exists and isn't an empty directory, or can't be made. On any
     failure nothing is left behind.
     """
+    refuse_filled(out)
     try:
-        if out.exists() and (not out.is_dir() or any(out.iterdir())):
-            raise ConfigError(f"{out}: already there and not an empty directory")
         out.parent.mkdir(parents=True, exist_ok=True)
         made = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
     except OSError as error:

@@ -15,9 +15,9 @@ from pathlib import Path
 import torch
 
 from systone.errors import ConfigError
-from systone.models.qwen_tokens import load_tokenizer
+from systone.models.qwen_tokens import split_rule
 from systone.weights.checkpoint import read_json
-from systone.weights.directory import new_directory
+from systone.weights.directory import new_directory, refuse_filled
 from systone.weights.export_file import write_export
 from systone.weights.lora import Difference, blas_merge, check_rule, compare
 from systone.weights.manifest import Manifest, hash_files, list_files
@@ -74,8 +74,9 @@ def export(
         raise ConfigError("merge rule 'unrounded' is for comparisons in memory; exports are bf16")
     if is_export(path):
         raise ConfigError(f"{path}: is merged already")
+    refuse_filled(out)
     package = open_package(path, base=base, base_revision=base_revision, report=report)
-    tokenizer = load_tokenizer(package.base.directory)
+    tokenizer_class, pattern = split_rule(package.base.directory)
     difference = Difference(0, 0, 0)
 
     def produce(name: str) -> torch.Tensor:
@@ -110,7 +111,7 @@ def export(
             max_length=package.info.max_length,
             synthetic=package.synthetic,
             merge=merge_record(rule, device),
-            tokenizer={"class": tokenizer.tokenizer_class, "pattern": tokenizer.pattern},
+            tokenizer={"class": tokenizer_class, "pattern": pattern},
             files=hashes | hash_files(directory, rest),
             tensors={tensor.name: (tensor.dtype, tensor.shape) for tensor in planned},
         )

@@ -6,6 +6,7 @@ Owns `head.pt` of Open-Jev: a state dict with `weight` float32 [1, hidden] and `
 from __future__ import annotations
 
 import pickle
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,7 +30,9 @@ class ScalarHead:
 def read_pickle(path: Path) -> Any:
     """The pickle's content. Raises ConfigError if it needs anything but tensors and plain data."""
     try:
-        return torch.load(path, map_location="cpu", weights_only=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about unusual pickles: they load safely or fail
+            return torch.load(path, map_location="cpu", weights_only=True)
     except OSError as error:
         raise ConfigError(f"{path}: can't be read ({error.strerror})") from None
     except pickle.UnpicklingError:

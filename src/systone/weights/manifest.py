@@ -122,7 +122,7 @@ def hash_files(
 ) -> dict[str, str]:
     """SHA-256 of each named file, several at a time."""
     paths = {name: directory / name for name in names}
-    total = sum(path.stat().st_size for path in paths.values())
+    total = sum(_size(path) for path in paths.values())
     done = [0]  # += on an int would be lost between threads only in the display
 
     def advance(num_bytes: int) -> None:
@@ -132,6 +132,13 @@ def hash_files(
     with ThreadPoolExecutor(max_workers=4) as pool:
         digests = pool.map(lambda path: file_sha256(path, advance), paths.values())
         return dict(zip(paths, digests, strict=True))
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError as error:
+        raise ConfigError(f"{path}: can't be read ({error.strerror})") from None
 
 
 def file_sha256(path: Path, advance: Callable[[int], None] | None = None) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from systone.errors import ConfigError
-from systone.models.qwen_tokens import load_tokenizer
+from systone.models.qwen_tokens import split_rule
 from systone.weights.checkpoint import open_checkpoint
 from systone.weights.export_file import EXPORT_NAME, read_export
 from systone.weights.families import FAMILIES
@@ -46,7 +46,7 @@ def _export(directory: Path, files: dict[str, str]) -> Manifest:
     export = read_export(directory)
     checkpoint = open_checkpoint(directory)
     export.head(checkpoint.config.hidden_size)
-    tokenizer = load_tokenizer(directory)
+    tokenizer_class, pattern = split_rule(directory)
     return Manifest(
         kind="export",
         model=export.family.name,
@@ -56,7 +56,7 @@ def _export(directory: Path, files: dict[str, str]) -> Manifest:
         temperature=export.temperature,
         max_length=export.max_length,
         merge={"rule": "not recorded"},
-        tokenizer={"class": tokenizer.tokenizer_class, "pattern": tokenizer.pattern},
+        tokenizer={"class": tokenizer_class, "pattern": pattern},
         files=files,
         tensors={name: (entry.dtype, entry.shape) for name, entry in checkpoint.stored.items()},
     )
@@ -87,13 +87,13 @@ def _base(directory: Path, files: dict[str, str], revision: str | None) -> Manif
     if known is None:
         raise ConfigError(f"{directory}: say which revision of the base this is (--revision)")
     owners = [f for f in FAMILIES.values() if f.pins.base_revision == known]
-    tokenizer = load_tokenizer(directory)
+    tokenizer_class, pattern = split_rule(directory)
     return Manifest(
         kind="base",
         model="",
         model_id=owners[0].base_id if owners else "",
         base_revision=known,
-        tokenizer={"class": tokenizer.tokenizer_class, "pattern": tokenizer.pattern},
+        tokenizer={"class": tokenizer_class, "pattern": pattern},
         files=files,
         tensors={name: (entry.dtype, entry.shape) for name, entry in checkpoint.stored.items()},
     )

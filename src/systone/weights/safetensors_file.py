@@ -110,7 +110,7 @@ def _entry(path: Path, name: str, fields: Any) -> Entry:
         numbers = (*shape, begin, end)
     except (KeyError, TypeError, ValueError):
         raise ConfigError(f"{path}: tensor {name!r} has a malformed header entry") from None
-    if dtype not in SIZES:
+    if not isinstance(dtype, str) or dtype not in SIZES:
         raise ConfigError(f"{path}: tensor {name!r} has dtype {dtype!r}, which is not supported")
     if not all(type(number) is int and number >= 0 for number in numbers):
         raise ConfigError(f"{path}: tensor {name!r} has a malformed shape or offsets")
