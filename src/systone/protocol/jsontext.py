@@ -171,9 +171,14 @@ def _explain(data: bytes, what: str, offset: int) -> tuple[str, int]:
 
 def _offset(data: bytes, line: int, column: int) -> int:
     """Byte offset of a 1-based line and column, within the text."""
-    start = 0
-    for _ in range(line - 1):
-        start = data.find(b"\n", start) + 1
+    # The shortest prefix with all earlier line ends, by bisection: a body may be all line ends.
+    start, end = 0, len(data)
+    while start < end:
+        middle = (start + end) // 2
+        if data.count(b"\n", 0, middle) < line - 1:
+            start = middle + 1
+        else:
+            end = middle
     return min(start + max(column - 1, 0), len(data))
 
 

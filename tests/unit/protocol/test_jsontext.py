@@ -81,6 +81,9 @@ def test_a_syntax_fault_is_located_by_byte_offset() -> None:
         jsontext.loads(b'{"a": 1,\n "b": x}')
     assert caught.value.faults[0].loc == (15,)
     with pytest.raises(RequestError) as caught:
+        jsontext.loads(b"\n\n[1,\n\n x]")
+    assert caught.value.faults[0].loc == (8,)
+    with pytest.raises(RequestError) as caught:
         jsontext.loads(b'["ab\xff"]')
     assert caught.value.faults[0].loc == (4,)
 
@@ -112,6 +115,12 @@ def test_nesting_is_bounded_at_64_containers(opening: bytes) -> None:
         assert "64" in msg
     for depth in (1_000, 100_000):
         assert refusal(nested(depth, b"1"))[0] == "nesting_too_deep"
+
+
+def test_a_container_that_is_too_deep_is_located_by_its_path() -> None:
+    with pytest.raises(RequestError) as caught:
+        jsontext.loads(b"[" * 65 + b"]" * 65)
+    assert caught.value.faults[0].loc == (0,) * 64
 
 
 def test_unclosed_nesting_is_no_recursion_error() -> None:
