@@ -63,7 +63,7 @@ def _parser(given: Sequence[str]) -> argparse.ArgumentParser:
     for name in wanted:
         module = _module(name)
         subparser = subparsers.add_parser(
-            name, help=module.SUMMARY, description=module.SUMMARY, allow_abbrev=False
+            name, help=_summary(module), description=module.__doc__, allow_abbrev=False
         )
         module.configure(subparser)
     return parser
@@ -72,11 +72,17 @@ def _parser(given: Sequence[str]) -> argparse.ArgumentParser:
 def _names() -> list[str]:
     """Every command, by its module's name; `_` modules are parts of commands."""
     found = (info.name for info in pkgutil.iter_modules(commands.__path__))
-    return sorted(name for name in found if not name.startswith("_"))
+    return sorted(name.replace("_", "-") for name in found if not name.startswith("_"))
 
 
 def _module(name: str) -> ModuleType:
-    return import_module(f"systone.commands.{name}")
+    return import_module("systone.commands." + name.replace("-", "_"))
+
+
+def _summary(module: ModuleType) -> str:
+    """The first sentence of a command's docstring, without the command's own name."""
+    first = (module.__doc__ or "").partition("\n")[0].partition(". ")[0].rstrip(".")
+    return first.partition("`: ")[2] or first
 
 
 if __name__ == "__main__":

@@ -17,8 +17,6 @@ from systone.models.base import ModelCard
 from systone.protocol import jsontext, systemone
 from systone.protocol.types import Decision, Request
 
-SUMMARY = "answer typed questions about a state (an example if nothing is given)"
-
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add_question_flags(parser)

@@ -14,8 +14,6 @@ from systone.commands._cards import card_lines
 from systone.commands._flags import add_model_flag, add_setting_flags, settings_of
 from systone.config import EngineConfig, ModelSettings, ServerConfig, Settings, setting_text
 
-SUMMARY = "print the effective settings and what the models would be served as"
-
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("sources", nargs="*", metavar="SOURCE", help="models to check, as --model")

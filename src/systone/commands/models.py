@@ -9,8 +9,6 @@ from systone.commands._cards import card_lines
 from systone.commands._flags import add_model_flag, add_setting_flags, settings_of
 from systone.config import ModelSettings
 
-SUMMARY = "describe models: kinds, limits, calibration, usage"
-
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add_model_flag(parser)

@@ -7,8 +7,6 @@ import argparse
 from systone.commands._flags import add_model_flag, add_setting_flags, settings_of
 from systone.config import EngineConfig, ModelSettings, ServerConfig
 
-SUMMARY = "serve models over HTTP: /v1/systemone, /v1/decisions, /v1/models"
-
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add_model_flag(parser)

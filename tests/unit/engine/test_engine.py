@@ -102,7 +102,7 @@ def test_waiting_requests_share_a_batch_in_order(engine, executor) -> None:
     for one in pending:
         one.result(5)
     batches = executor.batches[executor.batches.index(["holder"]) + 1 :]
-    assert sorted(sum(batches, [])) == [f"s{i}" for i in range(5)]
+    assert sorted(state for batch in batches for state in batch) == [f"s{i}" for i in range(5)]
     assert len(batches) < 5
 
 

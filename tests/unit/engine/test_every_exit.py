@@ -85,11 +85,8 @@ def check(state: str, pending: Pending) -> str:
     except RequestError:
         assert state == "refuse"
         return "RequestError"
-    except EngineFaultError as error:
-        assert state != "refuse"
-        if state == "plain":
-            assert error.code == "inference_failed"  # shared a batch with a `batch`
-        return "EngineFaultError"
+    except EngineFaultError as error:  # a plain one may share a batch with a `batch`
+        return f"fault: {error.code if state == 'plain' else 'own'}"
     assert state == "plain"
     assert decision.answers == {"wet": NoulAnswer(fake_noul("plain", "Is it wet?"))}
     return "answer"
@@ -115,4 +112,8 @@ def test_every_accepted_request_ends_exactly_once(seed: int, loses_device: bool)
     assert tally.outcomes["cancelled"] == seen["CancelledError"]
     assert tally.outcomes["expired"] == seen["DeadlineError"]
     assert seen["answer"] > 0
+    assert not {name for name in seen if name.startswith("fault")} - {
+        "fault: own",
+        "fault: inference_failed",
+    }
     assert (seen["EngineDownError"] > 0) <= loses_device

@@ -18,6 +18,7 @@ from systone.engine import Engine
 from systone.server.app import create_app
 from tests.fakes import FakeExecutor, fake_model
 
+FLAGS = ("--warmup", "off")  # it would take two batches
 BODY = {"state": "The crate is green.", "questions": {"wet": {"type": "noul", "instructions": "?"}}}
 
 
@@ -65,7 +66,7 @@ class Process:
         script = Path(__file__).with_name("fake_server.py")
         with log.open("wb") as sink:
             self.popen = subprocess.Popen(
-                [sys.executable, script, str(seconds), "--port", str(self.port), *flags],
+                [sys.executable, script, str(seconds), "--port", str(self.port), *FLAGS, *flags],
                 stdout=sink,
                 stderr=subprocess.STDOUT,
             )

@@ -88,22 +88,22 @@ def test_what_is_not_http_is_refused_in_json(start) -> None:
 
 
 def test_callers_that_leave_take_their_requests_out_of_the_queue(start) -> None:
-    server = start(0.4, "--max-batch-requests", "1", "--max-queue", "100")
+    server = start(0.2, "--max-batch-requests", "1", "--max-queue", "100")
     leaving = []
     for _ in range(40):
         sock = server.connect()
         sock.sendall(head() + BODY)
         leaving.append(sock)
-    wait_for(lambda: metric(server.url, "systone_queue_depth") >= 37)
+    wait_for(lambda: metric(server.url, "systone_queue_depth") >= 35)
     for sock in leaving:
         sock.close()
     wait_for(lambda: metric(server.url, "systone_queue_depth") == 0)
     began = time.monotonic()
     assert post(f"{server.url}/v1/systemone", content=BODY, timeout=10).status_code == 200
-    assert time.monotonic() - began < 1.5  # at most one batch ahead, not sixteen seconds
+    assert time.monotonic() - began < 1.5  # at most one batch ahead, not eight seconds
     cancelled = metric(server.url, 'systone_requests_total{outcome="cancelled"}')
     answered = metric(server.url, 'systone_requests_total{outcome="answered"}')
-    assert cancelled >= 36
+    assert cancelled >= 30
     assert cancelled + answered == 41
     assert (
         metric(server.url, 'systone_http_requests_total{route="/v1/systemone",status="499"') == 40
@@ -136,7 +136,7 @@ def test_stopping_while_idle_is_quick(start) -> None:
 def test_stopping_while_busy_finishes_accepted_requests_and_refuses_new_ones(
     start, number: int
 ) -> None:
-    server = start(0.25, "--max-batch-requests", "1")
+    server = start(0.15, "--max-batch-requests", "1")
     with ThreadPoolExecutor(6) as pool:
         calls = [
             pool.submit(post, f"{server.url}/v1/systemone", content=BODY, timeout=20)
@@ -156,7 +156,7 @@ def test_stopping_while_busy_finishes_accepted_requests_and_refuses_new_ones(
 
 
 def test_what_the_drain_time_does_not_reach_is_refused_with_503(start) -> None:
-    server = start(0.5, "--max-batch-requests", "1", "--drain-s", "0.7")
+    server = start(0.3, "--max-batch-requests", "1", "--drain-s", "0.5")
     with ThreadPoolExecutor(8) as pool:
         calls = [
             pool.submit(post, f"{server.url}/v1/systemone", content=BODY, timeout=20)
@@ -170,7 +170,7 @@ def test_what_the_drain_time_does_not_reach_is_refused_with_503(start) -> None:
 
 
 def test_a_second_signal_ends_the_process_at_once(start) -> None:
-    server = start(5.0, "--warmup", "off")
+    server = start(5.0)
     with server.connect() as sock:
         sock.sendall(head() + BODY)
         time.sleep(0.3)
@@ -185,7 +185,7 @@ def test_a_second_signal_ends_the_process_at_once(start) -> None:
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 0)])
 def test_a_signal_while_loading_ends_the_process(start, number: int, status: int) -> None:
-    server = start(30.0, wait=False)  # its warm-up takes a minute
+    server = start(30.0, "--warmup", "on", wait=False)  # its warm-up takes a minute
     wait_for(lambda: "loading" in server.log.read_text())
     time.sleep(0.2)
     with pytest.raises(ConnectionRefusedError):
@@ -205,7 +205,7 @@ def test_overload_is_refused_quickly_and_passes(start) -> None:
 
     def client() -> None:
         with httpx.Client(base_url=server.url, timeout=20, verify=False) as connection:
-            end = time.monotonic() + 2
+            end = time.monotonic() + 1.5
             while time.monotonic() < end:
                 began = time.monotonic()
                 reply = connection.post("/v1/systemone", content=BODY)
