@@ -8,16 +8,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from systone.errors import RequestError
 from systone.models import calibration
 from systone.models.base import Adapter, Cost, ModelCard, Prepared, Readout
-from systone.models.mini import readout
 from systone.models.mini.card import CARD
 from systone.models.mini.constants import MAX_REQUEST_PIECES, MAX_TEXT_PIECES
 from systone.models.mini.labels import LabelBook, Loc, choice_rows, noul_rows, score_rows
 from systone.models.mini.pieces import Ids, Pieces, WordPieces, sentences_of, windows_of
+from systone.models.mini.readout import choice_scores, level_scores, noul_log_odds
+from systone.models.mini.table import Table
 from systone.models.mini.work import MiniContext, MiniWork, NoulRows, OptionRows, QuestionRows
 from systone.models.pytext import text_of
 from systone.protocol.types import (
@@ -59,8 +59,9 @@ class MiniAdapter(Adapter):
         tokens = len(pieces) + book.tokens
         if tokens > MAX_REQUEST_PIECES:
             raise _too_long("the request", tokens, MAX_REQUEST_PIECES, ("questions",))
-        needs_sentences = any(isinstance(q, Noul) for q in request.questions.values())
-        windows, sentences = _views(pieces, sentences=needs_sentences)
+        nouls = any(isinstance(q, Noul) for q in request.questions.values())
+        keys = any(label.is_key for label in book.labels)
+        windows, sentences = _views(pieces, sentences=nouls or keys)
         work = MiniWork(state, windows, sentences, tuple(book.labels))
         return Prepared(
             request=request,
@@ -73,31 +74,26 @@ class MiniAdapter(Adapter):
 
     def finish(self, prepared: Prepared, readout: Readout) -> Decision:
         """Answers in float64. Raises EngineFaultError(code="non_finite_output")."""
-        values = readout.values.astype(np.float64)
         context: MiniContext = prepared.context
-        request = prepared.request
-        extras = {"notes": list(prepared.notes)} if prepared.notes else {}
+        table = Table(readout.values.astype(np.float64), context.windows, context.views)
         return Decision(
             model=self.card.name,
             answers={
-                id: self._answer(question, values, context.rows[id], context.windows)
-                for id, question in request.questions.items()
+                id: self._answer(question, table, context.rows[id])
+                for id, question in prepared.request.questions.items()
             },
             usage=Usage(prepared.input_tokens),
-            extras=extras,
+            extras={"notes": list(prepared.notes)} if prepared.notes else {},
         )
 
-    def _answer(
-        self, question: Question, values: NDArray[np.float64], rows: QuestionRows, windows: int
-    ) -> Answer:
+    def _answer(self, question: Question, table: Table, rows: QuestionRows) -> Answer:
         if isinstance(question, Noul):
             assert isinstance(rows, NoulRows)
-            log_odds = readout.noul_log_odds(values, rows, windows, scored=self._scored)
-            return NoulAnswer(calibration.sigmoid(log_odds))
+            return NoulAnswer(calibration.sigmoid(noul_log_odds(table, rows, scored=self._scored)))
         assert isinstance(rows, OptionRows)
         if isinstance(question, Choice):
-            return _choice(question, readout.choice_scores(values, rows, windows))
-        return _score(question, readout.level_scores(values, rows, windows))
+            return _choice(question, choice_scores(table, rows))
+        return _score(question, level_scores(table, rows))
 
 
 def check_length(pieces: int, loc: Loc) -> None:

@@ -20,10 +20,11 @@ _ENTRY_OVERHEAD = 512  # key, node and objects beside the text and the vector
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Label:
-    """A text's unit vector (float64 [384]) and its background similarity."""
+    """A text's unit vector (float64 [384]), background similarity and contrast positions [C]."""
 
     vector: NDArray[np.float64]
     background: float
+    positions: NDArray[np.float64]
 
 
 class LabelCache:
@@ -50,7 +51,7 @@ class LabelCache:
 
     def put(self, text: str, label: Label) -> None:
         """Keep a label that `get` did not find, evicting the least recently used beyond a bound."""
-        size = label.vector.nbytes + 4 * len(text) + _ENTRY_OVERHEAD
+        size = label.vector.nbytes + label.positions.nbytes + 4 * len(text) + _ENTRY_OVERHEAD
         if size > self._max_bytes or self._max_texts == 0 or text in self._labels:
             return
         self._labels[text] = (label, size)

@@ -23,15 +23,21 @@ CHOICE_SLOPE: Final = 24.0
 EVIDENCE_WIDTH: Final = 0.08
 
 # Noul: log-odds = NOUL_SLOPE * evidence; small, because only the ranking is real.
-NOUL_SLOPE: Final = 2.0
+NOUL_SLOPE: Final = 1.0
 SIDES_SLOPE: Final = 8.0
 CONTRAST_GAIN: Final = 4.0
 CONTRAST_THRESHOLD: Final = 0.2  # cosine of a question's key phrase with a contrast's own name
 CONTRAST_NEAREST: Final = 3
 
 # Score: as Choice, then smoothed over neighbouring levels.
-SCORE_SLOPE: Final = 20.0
-LEVEL_BLUR: Final = 0.25
+SCORE_SLOPE: Final = 15.0
+LEVEL_BLUR: Final = 0.15
+
+# Questions of degree: the share of the contrast rises from 0 to 1 between these two nearnesses.
+DEGREE_THRESHOLD: Final = 0.3
+DEGREE_FULL: Final = 0.5
+DEGREE_SLOPE: Final = 1.0
+DEGREE_SPREAD: Final = 0.02  # standard deviation of the options' positions that still tells them
 
 CACHE_TEXTS: Final = 4096
 CACHE_BYTES: Final = 16 * 1024 * 1024

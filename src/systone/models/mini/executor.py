@@ -1,7 +1,7 @@
 """Runs MiniLM for whole requests: similarities of every label with every view of the state.
 
 Owns the encoder, the label cache and the contrasts, on one device thread. Knows no probabilities.
-Read-out rows are labels in `prepare`'s order; columns are named in `work.py`.
+Read-out rows are labels in `prepare`'s order; columns are those of `table.py`.
 """
 
 from __future__ import annotations
@@ -19,16 +19,9 @@ from systone.models.mini.constants import CACHE_BYTES, CACHE_TEXTS
 from systone.models.mini.contrasts import Contrasts
 from systone.models.mini.encoder import Encoder, dot, thread_count
 from systone.models.mini.files import MiniFiles
-from systone.models.mini.pieces import WordPieces, windows_of
-from systone.models.mini.work import (
-    BACKGROUND,
-    CONTRAST,
-    CONTRAST_WEIGHT,
-    OPINION,
-    VIEWS,
-    LabelText,
-    MiniWork,
-)
+from systone.models.mini.pieces import WordPieces
+from systone.models.mini.table import BACKGROUND, CONTRAST, FACTS, NEARNESS, OPINION, READING
+from systone.models.mini.work import LabelText, MiniWork
 
 __all__ = ["MiniExecutor", "NoulScorer"]
 
@@ -71,14 +64,11 @@ class MiniExecutor(Executor[Prepared]):
         self._contrasts: Contrasts | None = None
 
     def start(self) -> None:
-        """Load the model, encode the fixed texts. Raises ConfigError."""
+        """Load the model and the fixed vectors. Raises ConfigError."""
         encoder = Encoder(
             self._files.model, cls=self._pieces.cls, sep=self._pieces.sep, threads=self._threads
         )
-        self._contrasts = Contrasts(
-            self._files.contrasts,
-            lambda text: encoder.vector(windows_of(self._pieces.read(text))),
-        )
+        self._contrasts = Contrasts(self._files.contrasts, self._files.vectors)
         if self._scorer is not None:
             self._scorer.start()
         self._encoder = encoder
@@ -109,19 +99,21 @@ class MiniExecutor(Executor[Prepared]):
         encoder, contrasts = self._encoder, self._contrasts
         if encoder is None or contrasts is None:
             raise EngineDownError("systone-mini is not started")
-        values = np.zeros((len(work.labels), VIEWS + len(work.views)), dtype=np.float32)
+        first_view = FACTS + len(contrasts)
+        values = np.zeros((len(work.labels), first_view + len(work.views)), dtype=np.float32)
         if not work.views or not work.labels:
             return Readout(values)
-        views = np.stack([encoder.vector([ids]) for ids in work.views])
-        meaning = views[len(work.windows) :] if work.sentences else views
+        views = [encoder.vector([ids]) for ids in work.views]
+        meaning = views[len(work.windows) :] or views
         for row, text in zip(values, work.labels, strict=True):
             label = self._label(text, encoder, contrasts)
             row[BACKGROUND] = label.background
-            row[VIEWS:] = [dot(view, label.vector) for view in views]
+            row[FACTS:first_view] = label.positions
+            row[first_view:] = [dot(view, label.vector) for view in views]
             if text.is_key:
-                contrast, weight = contrasts.nearest(label.vector)
-                row[CONTRAST_WEIGHT] = weight
-                row[CONTRAST] = contrasts.reading(contrast, meaning)
+                nearest, row[NEARNESS] = contrasts.nearest(label.vector)
+                row[CONTRAST] = nearest
+                row[READING] = contrasts.reading(nearest, meaning)
         self._ask(work, values)
         return Readout(values)
 
@@ -130,7 +122,7 @@ class MiniExecutor(Executor[Prepared]):
         if found is not None:
             return found
         vector = encoder.vector(text.windows)
-        label = Label(vector, contrasts.background(vector))
+        label = Label(vector, contrasts.background(vector), contrasts.positions(vector))
         self._cache.put(text.text, label)
         return label
 

@@ -25,16 +25,19 @@ MODEL_SHA256: Mapping[str, str] = {
     "model.onnx": "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6",
 }
 TOKENIZER_SHA256 = "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037"
-CONTRASTS_SHA256 = "4d49c3a3bd9ea13f7998c9345b7e58d1a666f74ac823207b59aa981d72a59c89"
+CONTRASTS_SHA256 = "c36d1d928a71be13c3361e241c4f00873fb47ef4eb0d67681d5316a90596835f"
+VECTORS_SHA256 = "77f365f69cd28e2bb435ae211f06588666c5f5cb387e95bce2918898af3ba77c"
 
 
 @dataclass(frozen=True, slots=True)
 class MiniFiles:
-    """Contents already checked: the ONNX model, the tokenizer's JSON, our contrast texts' JSON."""
+    """Contents already checked: the ONNX model, the tokenizer's JSON, the fixed texts' JSON and
+    their vectors (NumPy, float16 [texts, 384])."""
 
     model: bytes
     tokenizer: bytes
     contrasts: bytes
+    vectors: bytes
 
 
 def find_files() -> MiniFiles:
@@ -50,6 +53,7 @@ def find_files() -> MiniFiles:
         model=contents["model.onnx"],
         tokenizer=_read(_DATA / "minilm" / "tokenizer.json", TOKENIZER_SHA256),
         contrasts=_read(_DATA / "mini" / "contrasts.json", CONTRASTS_SHA256),
+        vectors=_read(_DATA / "mini" / "contrasts.npy", VECTORS_SHA256),
     )
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeAlias
 
-from systone.models.mini.phrases import option_text, proposition
+from systone.models.mini.phrases import asks_degree, option_text, proposition
 from systone.models.mini.pieces import WordPieces, windows_of
 from systone.models.mini.work import LabelText, NoulRows, OptionRows
 from systone.models.pytext import text_of
@@ -55,27 +55,36 @@ class LabelBook:
 
 
 def choice_rows(book: LabelBook, question: Choice, loc: Loc) -> OptionRows:
-    """One row per option. Instructions are counted but not compared: they say the same of all."""
-    _instructions(book, question.instructions, loc)
-    rows = []
+    """One row per option; a row for the instructions only where they ask for a degree.
+
+    Other instructions are counted but not compared: they say the same of every option.
+    """
+    instructions = _instructions(book, question.instructions, loc)
+    rows, poles = [], []
     for name, description in question.criteria.items():
         at = (*loc, "criteria", name)
-        text = option_text(name, None if description is None else text_of(description, at))
+        described = None if description is None else text_of(description, at)
+        text = option_text(name, described)
         book.count(text, at)
         rows.append(book.row(text))
-    return OptionRows(tuple(rows))
+        poles.append(described if described and described.strip() else name)
+    if instructions is None or not asks_degree(instructions):
+        return OptionRows(tuple(rows))
+    return OptionRows(tuple(rows), tuple(book.row(p) for p in poles), _key(book, instructions))
 
 
 def score_rows(book: LabelBook, question: Score, loc: Loc) -> OptionRows:
-    """One row per level, by its text alone."""
-    _instructions(book, question.instructions, loc)
+    """One row per level, by its text alone, and one for the instructions."""
+    instructions = _instructions(book, question.instructions, loc)
     rows = []
     for i, level in enumerate(question.criteria):
         at = (*loc, "criteria", i)
         text = text_of(level, at)
         book.count(text, at)
         rows.append(book.row(text))
-    return OptionRows(tuple(rows))
+    if instructions is None:
+        return OptionRows(tuple(rows))
+    return OptionRows(tuple(rows), tuple(rows), _key(book, instructions))
 
 
 def noul_rows(book: LabelBook, question: Noul, loc: Loc) -> NoulRows:
@@ -98,6 +107,10 @@ def noul_rows(book: LabelBook, question: Noul, loc: Loc) -> NoulRows:
         true=true,
         false=false,
     )
+
+
+def _key(book: LabelBook, instructions: str) -> int | None:
+    return book.row(proposition(instructions).key, is_key=True)
 
 
 def _instructions(book: LabelBook, value: Text | None, loc: Loc) -> str | None:

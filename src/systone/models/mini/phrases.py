@@ -5,11 +5,12 @@ Owns the rendering of options, sides and levels and the reading of instructions;
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from systone.models.statement import declare
 
-__all__ = ["Proposition", "option_text", "proposition"]
+__all__ = ["Proposition", "asks_degree", "option_text", "proposition"]
 
 _POSSESSIVES = ("my", "your", "his", "her", "its", "our", "their")
 _DETERMINERS = frozenset(
@@ -17,6 +18,14 @@ _DETERMINERS = frozenset(
 )
 _MODALS = ("can", "could", "will", "would", "shall", "should", "may", "might", "must")
 _COPULAS = frozenset(("is", "are", "am", "was", "were", "be", "has", "have", "had", *_MODALS))
+
+
+# "How serious", "rate the ...": not "how many", "how did".
+_DEGREE = re.compile(
+    r"^\W*(?:how (?!many\b|much\b|does\b|do\b|did\b|can\b|could\b|should\b|to\b|is\b|are\b|was\b)"
+    r"\w+|rate|assess|grade|judge)\b",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +41,11 @@ def option_text(name: str, description: str | None) -> str:
     return name if description is None or not description.strip() else f"{name}: {description}"
 
 
+def asks_degree(instructions: str) -> bool:
+    """Whether the question asks how far something goes rather than what it is."""
+    return _DEGREE.match(instructions) is not None
+
+
 def proposition(instructions: str) -> Proposition:
     """ "Is the tap open?" -> "The tap is open." and "open".
 
@@ -41,7 +55,7 @@ def proposition(instructions: str) -> Proposition:
     declared = declare(instructions)
     if declared.rule != "inverted":
         text = instructions.strip() if declared.rule == "quoted" else declared.text
-        return Proposition(text, text.rstrip("."))
+        return Proposition(text, text.rstrip(".?! ") or text)
     return Proposition(declared.text, _predicate(declared.text.rstrip(".")))
 
 

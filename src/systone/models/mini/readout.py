@@ -2,7 +2,7 @@
 
 Owns the formulas; knows no text, no tokenizer, no vector. All evidence is counted from the
 background (what unrelated texts reach), so a state that says nothing of a question leaves its
-scores equal. Rows and columns are those of `work.py`. S views, n options or levels.
+scores about equal. n options or levels.
 """
 
 from __future__ import annotations
@@ -10,101 +10,112 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-import numpy as np
-from numpy.typing import NDArray
-
 from systone.models.mini.constants import (
     CHOICE_SLOPE,
     CONTRAST_GAIN,
+    CONTRAST_THRESHOLD,
+    DEGREE_FULL,
+    DEGREE_SLOPE,
+    DEGREE_SPREAD,
+    DEGREE_THRESHOLD,
     EVIDENCE_WIDTH,
     LEVEL_BLUR,
     NOUL_SLOPE,
     SCORE_SLOPE,
     SIDES_SLOPE,
 )
-from systone.models.mini.work import (
-    BACKGROUND,
-    CONTRAST,
-    CONTRAST_WEIGHT,
-    OPINION,
-    VIEWS,
-    NoulRows,
-    OptionRows,
-)
+from systone.models.mini.table import CONTRAST, NEARNESS, OPINION, READING, Table
+from systone.models.mini.work import NoulRows, OptionRows
 
 __all__ = ["choice_scores", "level_scores", "noul_log_odds"]
 
-Values = NDArray[np.float64]
 
+def choice_scores(table: Table, question: OptionRows) -> list[float]:
+    """Softmax scores [n]: slope times what lifts each option above its background.
 
-def choice_scores(values: Values, question: OptionRows, windows: int) -> list[float]:
-    """Softmax scores [n] of options: slope times what lifts each above its background."""
-    return [CHOICE_SLOPE * _softplus(e) for e in _evidences(values, question.rows, windows)]
-
-
-def level_scores(values: Values, question: OptionRows, windows: int) -> list[float]:
-    """Softmax scores [n] of levels: as for options, each level leaning on its neighbours."""
-    raw = [SCORE_SLOPE * _softplus(e) for e in _evidences(values, question.rows, windows)]
-    return _blurred(raw, LEVEL_BLUR)
-
-
-def noul_log_odds(values: Values, question: NoulRows, windows: int, *, scored: bool) -> float:
-    """Log-odds of yes. 0 where there is nothing to compare.
-
-    Two described sides are a choice between them; otherwise the statement, its key phrase and a
-    described side are held against the background and the nearest contrast, with a small slope.
-    `scored`: a second model's opinion of the statement is there and decides instead.
+    A question of degree ("How serious ...?") asks where the state lies, not what it is about: the
+    nearer its instructions are to a contrast, the more the options' places on it count instead.
     """
-    if values.shape[1] == VIEWS:
+    topical = [CHOICE_SLOPE * e for e in _lifts(table, question.rows)]
+    share, offsets = _degree(table, question, ordered=False)
+    return [(1 - share) * t + share * o for t, o in zip(topical, offsets, strict=True)]
+
+
+def level_scores(table: Table, question: OptionRows) -> list[float]:
+    """Softmax scores [n]: as for options, plus the levels' places, smoothed over neighbours."""
+    topical = [SCORE_SLOPE * e for e in _lifts(table, question.rows)]
+    share, offsets = _degree(table, question, ordered=True)
+    return _blurred([t + share * o for t, o in zip(topical, offsets, strict=True)], LEVEL_BLUR)
+
+
+def noul_log_odds(table: Table, question: NoulRows, *, scored: bool) -> float:
+    """Log-odds of yes; 0 where there is nothing to compare.
+
+    Two described sides are a choice between them. Otherwise the statement, its key phrase and a
+    described side are held against the background, and the state against the nearest contrast,
+    with a small slope. `scored`: a second model's opinion of the statement decides instead.
+    """
+    if table.is_blank:
         return 0.0
-    true, false = (_meaning(values, row, windows) for row in (question.true, question.false))
+    true, false = (None if r is None else table.meaning(r) for r in (question.true, question.false))
     if true is not None and false is not None:
         return SIDES_SLOPE * (true - false)
     if scored and question.sentence is not None:
-        return float(values[question.sentence, OPINION])
-    parts = [_meaning(values, row, windows) for row in (question.sentence, question.key)]
-    parts += [true, None if false is None else -false]
-    known = [part for part in parts if part is not None]
-    evidence = math.fsum(known) / len(known) if known else 0.0
+        return table.fact(question.sentence, OPINION)
+    parts = [table.meaning(r) for r in (question.sentence, question.key) if r is not None]
+    parts += [e for e in (true, None if false is None else -false) if e is not None]
+    evidence = math.fsum(parts) / len(parts) if parts else 0.0
     if question.key is not None:
-        key = values[question.key]
-        evidence += CONTRAST_GAIN * float(key[CONTRAST_WEIGHT]) * float(key[CONTRAST])
+        nearness = max(0.0, table.fact(question.key, NEARNESS) - CONTRAST_THRESHOLD)
+        evidence += CONTRAST_GAIN * nearness * table.fact(question.key, READING)
     return NOUL_SLOPE * evidence
 
 
-def _evidences(values: Values, rows: Sequence[int | None], windows: int) -> list[float]:
-    """Best similarity less background, per option; 0 for one without text.
-
-    A state of one window is compared whole; a longer one window by window and sentence by sentence,
-    and the best view counts, so that one sentence anywhere can decide.
-    """
-    if values.shape[1] == VIEWS:
+def _lifts(table: Table, rows: Sequence[int | None]) -> list[float]:
+    """Evidence [n] with its negative part faded out; 0 for an option without text."""
+    if table.is_blank:
         return [0.0] * len(rows)
-    end = VIEWS + 1 if windows == 1 else values.shape[1]
-    return [
-        0.0 if row is None else float(values[row, VIEWS:end].max() - values[row, BACKGROUND])
-        for row in rows
-    ]
-
-
-def _meaning(values: Values, row: int | None, windows: int) -> float | None:
-    """Mean of the best window's and the best sentence's similarity, less background."""
-    if row is None:
-        return None
-    views = values[row, VIEWS:]
-    whole, sentences = views[:windows], views[windows:]
-    best = float(whole.max())
-    if len(sentences):
-        best = 0.5 * (best + float(sentences.max()))
-    return best - float(values[row, BACKGROUND])
+    return [0.0 if row is None else _softplus(table.topical(row)) for row in rows]
 
 
 def _softplus(evidence: float) -> float:
-    """Evidence with its negative part faded out over EVIDENCE_WIDTH; -inf, ruled out, stays."""
+    """Smooth positive part, of width EVIDENCE_WIDTH. -inf (ruled out) and NaN pass through."""
     if not math.isfinite(evidence):
         return evidence
     x = evidence / EVIDENCE_WIDTH
     return EVIDENCE_WIDTH * (max(x, 0.0) + math.log1p(math.exp(-abs(x))))
+
+
+def _degree(table: Table, question: OptionRows, *, ordered: bool) -> tuple[float, list[float]]:
+    """(share, scores [n]) of the options' places on the contrast nearest to the instructions.
+
+    The score falls with the squared distance between option and state. Ordered levels are places
+    0..n-1 and the state's comes from a line fitted to the levels' positions; unordered options are
+    measured in standard deviations of their own positions. Share 0: the contrast can't tell.
+    """
+    n = len(question.rows)
+    poles = [row for row in question.poles if row is not None]
+    if table.is_blank or question.key is None or n < 2 or len(poles) < n:
+        return 0.0, [0.0] * n
+    near = table.fact(question.key, NEARNESS)
+    share = min(1.0, max(0.0, (near - DEGREE_THRESHOLD) / (DEGREE_FULL - DEGREE_THRESHOLD)))
+    contrast, state = int(table.fact(question.key, CONTRAST)), table.fact(question.key, READING)
+    at = [table.position(row, contrast) for row in poles]
+    mean = math.fsum(at) / n
+    spread = math.sqrt(math.fsum((a - mean) ** 2 for a in at) / n)
+    if spread < DEGREE_SPREAD:
+        return 0.0, [0.0] * n
+    if not ordered:
+        places = [(a - mean) / spread for a in at]
+        place = min(max((state - mean) / spread, min(places)), max(places))
+        return share, [-0.5 * DEGREE_SLOPE * (p - place) ** 2 for p in places]
+    middle = (n - 1) / 2
+    covariance = math.fsum((i - middle) * (a - mean) for i, a in enumerate(at)) / n
+    place = middle + covariance / spread**2 * (state - mean)
+    place = min(max(place, 0.0), n - 1.0)
+    order = covariance**2 / (spread**2 * (n * n - 1) / 12)  # squared correlation with the index
+    half = max(middle, 0.5)
+    return share * order, [-DEGREE_SLOPE * ((i - place) / half) ** 2 for i in range(n)]
 
 
 def _blurred(scores: Sequence[float], share: float) -> list[float]:

@@ -7,30 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
 
 from systone.models.mini.pieces import Ids
 
-__all__ = [
-    "BACKGROUND",
-    "CONTRAST",
-    "CONTRAST_WEIGHT",
-    "OPINION",
-    "VIEWS",
-    "LabelText",
-    "MiniContext",
-    "MiniWork",
-    "NoulRows",
-    "OptionRows",
-    "QuestionRows",
-]
-
-# Columns of a read-out row; the views' similarities follow from VIEWS on, windows first.
-BACKGROUND: Final = 0  # the label's background similarity
-CONTRAST_WEIGHT: Final = 1  # how much the label's nearest contrast bears on it (key phrases only)
-CONTRAST: Final = 2  # what that contrast says of the state
-OPINION: Final = 3  # the Noul scorer's score of the label as a statement (statements only)
-VIEWS: Final = 4
+__all__ = ["LabelText", "MiniContext", "MiniWork", "NoulRows", "OptionRows", "QuestionRows"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +39,15 @@ class MiniWork:
 
 @dataclass(frozen=True, slots=True)
 class OptionRows:
-    """Rows of a Choice's options or a Score's levels, in order; None for one without text."""
+    """Rows of a Choice's options or a Score's levels, in order; None for one without text.
+
+    `poles`: rows of what places an option on a contrast (its description alone where it has one).
+    `key`: row of the instructions of a question of degree.
+    """
 
     rows: tuple[int | None, ...]
+    poles: tuple[int | None, ...] = ()
+    key: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +68,7 @@ QuestionRows = OptionRows | NoulRows
 
 @dataclass(frozen=True, slots=True)
 class MiniContext:
-    """For `finish`: how many views are windows, and each question's rows, by question id."""
+    """For `finish`: how many views are windows, how many there are, and each question's rows."""
 
     windows: int
     views: int

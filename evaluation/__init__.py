@@ -1,0 +1,1 @@
+"""Judging decision models on labelled items: reading items, measures, tables."""
