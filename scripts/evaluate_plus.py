@@ -40,10 +40,10 @@ def main() -> None:
     loaded.executor.start()
     load_s = time.perf_counter() - began
     try:
-        ranked, times = answer(loaded, list(labelled(args.file))[: args.limit])
+        ranked, times, cpu = answer(loaded, list(labelled(args.file))[: args.limit])
     finally:
         loaded.executor.close()
-    report(args.model, ranked, times, load_s)
+    report(args.model, ranked, times, cpu, load_s)
 
 
 def labelled(file: Path) -> Iterator[tuple[Request, dict[str, bool]]]:
@@ -61,23 +61,24 @@ def labelled(file: Path) -> Iterator[tuple[Request, dict[str, bool]]]:
 
 def answer(
     loaded: Loaded, items: list[tuple[Request, dict[str, bool]]]
-) -> tuple[Ranked, list[float]]:
-    """(probability, label) pairs by question, and seconds per request after the first."""
+) -> tuple[Ranked, list[float], list[float]]:
+    """(probability, label) pairs by question, wall and processor seconds of each request."""
     ranked: Ranked = defaultdict(list)
-    times = []
+    times, cpu = [], []
     for request, expected in items:
-        began = time.perf_counter()
+        began, worked = time.perf_counter(), time.process_time()
         prepared = loaded.adapter.prepare(request)
         (readout,) = loaded.executor.execute([prepared])
         if isinstance(readout, Exception):
             raise readout
         decision = loaded.adapter.finish(prepared, readout)
         times.append(time.perf_counter() - began)
+        cpu.append(time.process_time() - worked)
         for id, label in expected.items():
             given = decision.answers[id]
             assert isinstance(given, NoulAnswer)
             ranked[id].append((given.noul, label))
-    return ranked, times
+    return ranked, times, cpu
 
 
 def area(pairs: list[tuple[float, bool]]) -> float | None:
@@ -90,7 +91,7 @@ def area(pairs: list[tuple[float, bool]]) -> float | None:
     return won / (len(yes) * len(no))
 
 
-def report(model: str, ranked: Ranked, times: list[float], load_s: float) -> None:
+def report(model: str, ranked: Ranked, times: list[float], cpu: list[float], load_s: float) -> None:
     """The table, then one line of JSON."""
     areas = {}
     print(f"{'question':28} {'n':>4} {'yes':>4} {'AUC':>6} {'p(yes)':>7} {'p(no)':>6}")
@@ -112,6 +113,7 @@ def report(model: str, ranked: Ranked, times: list[float], load_s: float) -> Non
         "auc": {id: round(a, 4) for id, a in areas.items()},
         "requests": len(times),
         "p50_s": round(statistics.median(times), 4),
+        "cpu_p50_s": round(statistics.median(cpu), 4),
         "max_s": round(max(times), 4),
         "load_s": round(load_s, 2),
         "peak_rss_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from systone.errors import ConfigError
+from systone.models.mini_plus import llama as module
 from systone.models.mini_plus.gguf import GgufFile, read_gguf
 from systone.models.mini_plus.llama import Llama, load_llama
 from tests.unit.models_plus.oracle import logits
@@ -56,6 +57,19 @@ def test_log_probs_are_normalised_over_the_vocabulary(write_gguf: Write) -> None
     every = np.arange(len(llama.head))
     repeated = np.repeat(hidden, len(every), axis=0)
     assert np.exp(llama.log_probs(repeated, every)).sum() == pytest.approx(1, abs=1e-6)
+
+
+def test_long_texts_are_read_in_blocks_without_a_seam(
+    write_gguf: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    llama = load_llama(read_gguf(write_gguf()))
+    whole, cache = llama.forward(IDS)
+    chances = llama.log_probs(whole, IDS)
+    monkeypatch.setattr(module, "BLOCK", 16)
+    hidden, blocked = llama.forward(IDS)
+    assert np.abs(hidden - whole).max() < 1e-4
+    assert np.abs(llama.log_probs(hidden, IDS) - chances).max() < 1e-4
+    assert blocked[1][0].shape == cache[1][0].shape
 
 
 def test_progress_ends_at_one(write_gguf: Write) -> None:

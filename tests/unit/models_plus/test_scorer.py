@@ -14,7 +14,7 @@ from systone.models.mini_plus import scorer as module
 from systone.models.mini_plus.gguf import read_gguf
 from systone.models.mini_plus.llama import load_llama
 from systone.models.mini_plus.prompt import REFERENCES, state_ids, statement_ids
-from systone.models.mini_plus.scorer import SLOPE, StatementScorer
+from systone.models.mini_plus.scorer import StatementScorer
 from systone.models.mini_plus.tokens import TextTokens
 
 STATE = "The lamp on the desk is out. " * 3
@@ -48,12 +48,12 @@ def lift(path: Path, state: str, statement: str) -> float:
         return float(chances[at - 1, ids[at]].sum())
 
     base = np.mean([log_prob(reference) for reference in REFERENCES])
-    return float(SLOPE * (log_prob(state) - base) / len(tail))
+    return float(0.75 * np.tanh(0.5 * (log_prob(state) - base) / len(tail) / 0.75))
 
 
 @pytest.mark.parametrize("statement", ["The lamp is out.", "a"])
 @pytest.mark.parametrize("state", [STATE, "x", STATE * 5], ids=["short", "letter", "many-blocks"])
-def test_score_is_the_mean_lift_per_token(
+def test_score_is_the_bounded_lift_per_token(
     scorer: StatementScorer, path: Path, state: str, statement: str
 ) -> None:
     (score,) = scorer.score(state, [statement])
@@ -71,9 +71,11 @@ def test_statements_score_alone_as_together(scorer: StatementScorer) -> None:
     assert len(set(alone)) == 4
 
 
-def test_a_reference_text_scores_near_its_base(scorer: StatementScorer) -> None:
+def test_reference_texts_lift_nothing_on_average(scorer: StatementScorer) -> None:
     scores = [scorer.score(text, ["The lamp is out."])[0] for text in REFERENCES]
-    assert sum(scores) == pytest.approx(0, abs=1e-6)
+    lifts = [np.arctanh(score / 0.75) for score in scores]
+    assert sum(lifts) == pytest.approx(0, abs=1e-6)
+    assert max(map(abs, lifts)) > 1e-3
 
 
 def test_base_terms_are_kept_and_bounded(
@@ -88,6 +90,7 @@ def test_base_terms_are_kept_and_bounded(
     scorer.score(STATE, ["two", "four", "five"])
     assert scorer.describe()["cached_statements"] == 2
     assert scorer.score(STATE, ["one"]) == first
+    assert scorer.score(STATE, ["six", "seven", "one"])[2:] == first
 
 
 def test_long_statements_are_not_kept(
@@ -102,13 +105,13 @@ def test_known_statements_read_no_reference(
     scorer: StatementScorer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[str] = []
-    real = scorer._log_prob
+    real = module._log_prob
 
-    def counted(llama, read, statement):  # type: ignore[no-untyped-def]
-        asked.append(statement)
-        return real(llama, read, statement)
+    def counted(llama, read, ids):  # type: ignore[no-untyped-def]
+        asked.append(scorer._tokens.decode(ids).strip())
+        return real(llama, read, ids)
 
-    monkeypatch.setattr(scorer, "_log_prob", counted)
+    monkeypatch.setattr(module, "_log_prob", counted)
     scorer.score(STATE, ["one", "two"])
     assert len(asked) == 2 * (1 + len(REFERENCES))
     asked.clear()

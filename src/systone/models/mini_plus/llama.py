@@ -17,7 +17,10 @@ from numpy.typing import NDArray
 from systone.errors import ConfigError
 from systone.models.mini_plus.gguf import GgufFile
 
-__all__ = ["Cache", "Llama", "LlamaConfig", "load_llama"]
+__all__ = ["BLOCK", "Cache", "Llama", "LlamaConfig", "load_llama"]
+
+# Tokens computed at once: bounds the memory of attention scores and of logits.
+BLOCK = 256
 
 Array = NDArray[np.float32]
 # Per layer: rotated keys and values of the tokens so far, each [G, P, D].
@@ -87,9 +90,32 @@ class Llama:
         return sum(a.nbytes for a in arrays)
 
     def forward(self, ids: NDArray[np.int64], past: Cache | None = None) -> tuple[Array, Cache]:
-        """Final normed hidden states [T, C] of `ids` [T] that follow `past`, and the new cache.
+        """Final normed hidden states [T, C] of `ids` [T], T >= 1, that follow `past`, and the new
+        cache. Read in blocks of BLOCK tokens.
 
         `past` is left untouched, so several continuations can start from one cache."""
+        hidden, cache = self._block(ids[:BLOCK], past)
+        blocks = [hidden]
+        for at in range(BLOCK, len(ids), BLOCK):
+            hidden, cache = self._block(ids[at : at + BLOCK], cache)
+            blocks.append(hidden)
+        return np.concatenate(blocks), cache
+
+    def log_probs(self, hidden: Array, ids: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Log-probability [T] of token `ids[t]` after the hidden state `hidden[t]`, in nats."""
+        blocks = range(0, len(ids), BLOCK)
+        parts = [self._block_log_probs(hidden[i : i + BLOCK], ids[i : i + BLOCK]) for i in blocks]
+        return np.concatenate(parts)
+
+    def _block_log_probs(self, hidden: Array, ids: NDArray[np.int64]) -> NDArray[np.float64]:
+        logits = hidden @ self.head.T
+        top = logits.max(axis=1)
+        # float64 sums keep the normaliser exact over the vocabulary
+        total = np.exp(logits - top[:, None]).sum(axis=1, dtype=np.float64)
+        chosen = logits[np.arange(len(ids)), ids].astype(np.float64)
+        return np.asarray(chosen - top - np.log(total))
+
+    def _block(self, ids: NDArray[np.int64], past: Cache | None) -> tuple[Array, Cache]:
         start = past[0][0].shape[1] if past is not None else 0
         cos, sin = self._angles(start, len(ids))
         hidden = self.embedding[ids]
@@ -104,15 +130,6 @@ class Llama:
             gate, up = np.split(normed @ layer.gate_up.T, 2, axis=1)
             hidden += (_silu(gate) * up) @ layer.down.T
         return _rms_norm(hidden, self.norm, self.config.norm_eps), tuple(cache)
-
-    def log_probs(self, hidden: Array, ids: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Log-probability [T] of token `ids[t]` after the hidden state `hidden[t]`, in nats."""
-        logits = hidden @ self.head.T
-        top = logits.max(axis=1)
-        # float64 sums keep the normaliser exact over the vocabulary
-        total = np.exp(logits - top[:, None]).sum(axis=1, dtype=np.float64)
-        chosen = logits[np.arange(len(ids)), ids].astype(np.float64)
-        return np.asarray(chosen - top - np.log(total))
 
     def _angles(self, start: int, count: int) -> tuple[Array, Array]:
         """Cosines and sines [T, D/2] of the rotary angles, computed in float64."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import math
+import statistics
 import time
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
@@ -27,11 +28,13 @@ from systone.models.mini_plus.tokens import TextTokens
 
 __all__ = ["StatementScorer"]
 
-# Log-odds per nat and token of lift; small on purpose: the ranking is real, the level is not.
-SLOPE = 0.5
-# A state is read in blocks of this many tokens, so that attention's scores stay small.
-BLOCK = 256
+# Log-odds per nat and token of lift, and their bound: the ranking is real, the level is not, and a
+# statement can be lifted by its words alone. Keeps answers within 0.32..0.68.
+SLOPE, MAX_LOG_ODDS = 0.5, 0.75
 MAX_BASES, MAX_BASE_CHARS = 4096, 2000
+
+# A text as read: its last hidden state [1, C] and the key/value cache.
+Read = tuple[NDArray[np.float32], Cache]
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +49,7 @@ class StatementScorer:
         self._blas = OneThreadBlas()
         self._pool: ThreadPoolExecutor | None = None
         self._llama: Llama | None = None
-        self._references: list[tuple[NDArray[np.float32], Cache]] = []
+        self._references: list[Read] = []
         self._bases: OrderedDict[str, float] = OrderedDict()
         self._load_s = 0.0
 
@@ -64,26 +67,29 @@ class StatementScorer:
         self._load_s = time.monotonic() - began
 
     def score(self, state: str, statements: Sequence[str]) -> Sequence[float]:
-        """Log-odds of each statement: SLOPE * (log P(s | state) - mean_r log P(s | r)) / tokens,
-        over the reference texts r. 0: the state says no more of it than they do."""
+        """Log-odds of each statement, from its lift by the state.
+
+        lift = (log P(s | state) - mean over the reference texts r of log P(s | r)) / tokens of s,
+        in nats; log-odds = M * tanh(SLOPE * lift / M), M = MAX_LOG_ODDS. 0: the state says no more
+        of the statement than the reference texts do."""
         llama, pool = self._llama, self._pool
         if llama is None or pool is None:
             raise EngineDownError("systone-mini-plus is not started")
+        ids = {s: statement_ids(self._tokens, s) for s in statements}
         read = self._read(llama, state)
-        missing = [s for s in dict.fromkeys(statements) if s not in self._bases]
-        given = [pool.submit(self._log_prob, llama, read, s) for s in statements]
+        given = {s: pool.submit(_log_prob, llama, read, ids[s]) for s in ids}
+        bases = {s: self._bases[s] for s in ids if s in self._bases}
         fresh = {
-            s: [pool.submit(self._log_prob, llama, r, s) for r in self._references] for s in missing
+            s: [pool.submit(_log_prob, llama, reference, ids[s]) for reference in self._references]
+            for s in ids
+            if s not in bases
         }
-        bases = {s: math.fsum(f.result() for f in fs) / len(fs) for s, fs in fresh.items()}
-        lifts = []
-        for statement, future in zip(statements, given, strict=True):
-            base = bases[statement] if statement in bases else self._known(statement)
-            length = len(statement_ids(self._tokens, statement))
-            lifts.append(SLOPE * (future.result() - base) / length)
-        for statement, base in bases.items():
-            self._keep(statement, base)
-        return lifts
+        scores = {}
+        for s, future in given.items():
+            base = bases[s] if s in bases else statistics.fmean(f.result() for f in fresh[s])
+            scores[s] = _log_odds((future.result() - base) / len(ids[s]))
+            self._keep(s, base)
+        return [scores[s] for s in statements]
 
     def close(self) -> None:
         """Drop the weights, the threads and the BLAS limit."""
@@ -105,35 +111,31 @@ class StatementScorer:
             "cached_statements": len(self._bases),
         }
 
-    def _read(self, llama: Llama, state: str) -> tuple[NDArray[np.float32], Cache]:
-        """The last hidden state [1, C] and the cache of a state's shared part."""
-        ids = state_ids(self._tokens, state)
-        hidden, cache = llama.forward(ids[:BLOCK])
-        for at in range(BLOCK, len(ids), BLOCK):
-            hidden, cache = llama.forward(ids[at : at + BLOCK], cache)
+    def _read(self, llama: Llama, state: str) -> Read:
+        hidden, cache = llama.forward(state_ids(self._tokens, state))
         return hidden[-1:], cache
 
-    def _log_prob(
-        self, llama: Llama, read: tuple[NDArray[np.float32], Cache], statement: str
-    ) -> float:
-        """log P(statement | what was read), summed over its tokens."""
-        last, cache = read
-        ids = statement_ids(self._tokens, statement)
-        hidden = last
-        if len(ids) > 1:
-            hidden = np.concatenate([last, llama.forward(ids[:-1], cache)[0]])
-        return math.fsum(llama.log_probs(hidden, ids))
-
-    def _known(self, statement: str) -> float:
-        self._bases.move_to_end(statement)
-        return self._bases[statement]
-
     def _keep(self, statement: str, base: float) -> None:
+        """Make a base term the most recently used one, dropping the least recently used."""
         if len(statement) > MAX_BASE_CHARS:
             return
         self._bases[statement] = base
+        self._bases.move_to_end(statement)
         if len(self._bases) > MAX_BASES:
             self._bases.popitem(last=False)
+
+
+def _log_prob(llama: Llama, read: Read, ids: NDArray[np.int64]) -> float:
+    """log P(statement | what was read), summed over the statement's tokens `ids`."""
+    last, cache = read
+    hidden = last
+    if len(ids) > 1:
+        hidden = np.concatenate([last, llama.forward(ids[:-1], cache)[0]])
+    return math.fsum(llama.log_probs(hidden, ids))
+
+
+def _log_odds(lift: float) -> float:
+    return MAX_LOG_ODDS * math.tanh(SLOPE * lift / MAX_LOG_ODDS)
 
 
 class _Progress:
