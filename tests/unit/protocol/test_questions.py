@@ -6,7 +6,10 @@ from typing import Any
 
 import pytest
 
-from systone.protocol.rules import WireLimits
+from systone.errors import Fault
+from systone.protocol.faults import MAX_FAULTS
+from systone.protocol.questions import read_questions
+from systone.protocol.rules import WireLimits, WireRules
 from systone.protocol.types import Choice, Noul, Score
 
 
@@ -257,3 +260,9 @@ def test_every_bad_question_is_listed_at_once(faults: Any) -> None:
         }
     )
     assert list(dict.fromkeys(f.loc[1] for f in found)) == ["s", "c", "n", "y", "z"]
+
+
+def test_reading_stops_soon_after_the_last_fault_that_is_listed() -> None:
+    faults: list[Fault] = []
+    read_questions({f"q{i}": 0 for i in range(5 * MAX_FAULTS)}, WireRules(), faults)
+    assert len(faults) == MAX_FAULTS + 1
