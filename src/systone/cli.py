@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import NoReturn
 
 from systone import __version__, commands
-from systone.errors import SystoneError
+from systone.errors import RequestError, SystoneError
 
 __all__ = ["main"]
 
@@ -40,7 +40,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         status: int = _module(args.command).run(args)
     except SystoneError as error:
-        sys.stderr.write(f"systone {args.command}: {error}\n")
+        sys.stderr.write(f"systone {args.command}: {_sentence(error)}\n")
         return USER_ERROR
     except BrokenPipeError:
         return 0  # the reader of our output had enough
@@ -77,6 +77,15 @@ def _names() -> list[str]:
 
 def _module(name: str) -> ModuleType:
     return import_module("systone.commands." + name.replace("-", "_"))
+
+
+def _sentence(error: SystoneError) -> str:
+    """One line; the faults of a request with the fields they are in."""
+    if isinstance(error, RequestError):
+        from systone.protocol.faults import sentence_of
+
+        return sentence_of(error.faults)
+    return " ".join(str(error).split())
 
 
 def _summary(module: ModuleType) -> str:

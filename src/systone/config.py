@@ -134,7 +134,9 @@ class ModelSettings:
         None, _optional(str), "directory of the base checkpoint a package is merged into"
     )
     merge: str = _setting(
-        "double-rounding", _one_of("double-rounding", "single-rounding"), "LoRA merge rule"
+        "double-rounding",
+        _one_of("double-rounding", "single-rounding", "unrounded"),
+        "LoRA merge rule",
     )
     device: str = _setting("auto", _device, "auto, cpu, cuda or cuda:N")
     dtype: str = _setting(
@@ -207,6 +209,7 @@ class ServerConfig:
     deadline_s: float | None = _setting(
         60.0, _optional(_seconds(0.001)), "default deadline of a request from its headers on"
     )
+    strict: bool = _setting(False, _switch, "refuse request fields that are not known")
     extras: bool = _setting(False, _switch, "send x_systone without being asked by header")
     access_log: bool = _setting(False, _switch, "one log line per request")
     log_level: str = _setting(

@@ -22,11 +22,13 @@ from types import TracebackType
 from typing import Any, Self
 
 from systone import pipeline
+from systone.asking import request_of
 from systone.catalog import Catalog
 from systone.config import EngineConfig
 from systone.device import DeviceThread, Source
 from systone.errors import EngineDownError
 from systone.models.base import ModelCard
+from systone.protocol.rules import WireLimits
 from systone.protocol.types import Decision, Question, Request, Text
 from systone.schedule.budget import Batch
 from systone.schedule.pool import WorkerPool
@@ -145,6 +147,11 @@ class Engine:
         """The served models with every name they answer to, the default first."""
         return tuple(served.card for served in self._live[0].served) if self._live else ()
 
+    @property
+    def limits(self) -> WireLimits:
+        """The wire's limits, wide enough for every model served."""
+        return WireLimits.covering(card.limits for card in self.cards)
+
     def exact_name(self, name: str) -> str:
         """`name@revision` of a served model: the very checkpoint that answers."""
         card = self._running()[0].resolve(name).card
@@ -181,8 +188,10 @@ class Engine:
         *,
         deadline_s: float | None = None,
     ) -> Decision:
-        """Answer and wait. Raises what `submit` and its future raise."""
-        return self.submit(Request(state, questions, model), deadline_s=deadline_s).result()
+        """Answer and wait. Raises what `submit` and its future raise, and RequestError for what
+        the wire wouldn't take."""
+        request = request_of(state, questions, model, self.limits)
+        return self.submit(request, deadline_s=deadline_s).result()
 
     async def adecide(
         self,
@@ -193,7 +202,7 @@ class Engine:
         deadline_s: float | None = None,
     ) -> Decision:
         """`decide` for an event loop; cancelling the task takes the request out of the queue."""
-        request = Request(state, questions, model)
+        request = request_of(state, questions, model, self.limits)
         return await asyncio.wrap_future(self.submit(request, deadline_s=deadline_s))
 
     def health(self) -> Health:

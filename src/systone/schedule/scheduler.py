@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Scheduler"]
 
+UNDISPATCHED = (Phase.PREPARING, Phase.WAITING)
+
 
 class Scheduler:
     """`budgets` by model name; `max_queue` accepted requests may be undispatched at a time."""
@@ -110,12 +112,15 @@ class Scheduler:
                 return False
             claimed = ticket.phase is Phase.RUNNING or ticket.future.set_running_or_notify_cancel()
             self._close(ticket, outcome_of(error) if claimed else CANCELLED)
-        if not claimed:
-            return False
+            if not claimed:
+                self._leave(ticket)
+                return False
         if error is None:
             ticket.future.set_result(result)
         else:
             ticket.future.set_exception(error)
+        with self._lock:
+            self._leave(ticket)  # only now: whoever drains may rely on the future's outcome
         return True
 
     # What the device thread does.
@@ -185,7 +190,7 @@ class Scheduler:
             overdue = [
                 ticket
                 for ticket in self._open
-                if ticket.phase is not Phase.RUNNING and ticket.overdue(now)
+                if ticket.phase in UNDISPATCHED and ticket.overdue(now)
             ]
         self._settle_all(overdue, _expired)
 
@@ -262,21 +267,24 @@ class Scheduler:
                 claimed.append(ticket)
             else:
                 self._close(ticket, CANCELLED)
+                self._leave(ticket)
         if not claimed:
             return [], None
         self._running = Batch(lane.name, tuple(claimed), load_of(claimed), now)
         return [], self._running
 
     def _close(self, ticket: Ticket, outcome: str) -> None:
-        """Take a ticket off the books."""
+        """Take a ticket out of its lane and count its outcome."""
         lane = self._lanes[ticket.lane]
         if ticket.phase is Phase.PREPARING:
             lane.num_preparing -= 1
         lane.remove(ticket)
         ticket.phase = Phase.SETTLED
         ticket.work = None
-        self._open.discard(ticket)
         self._tally.outcomes[outcome] += 1
+
+    def _leave(self, ticket: Ticket) -> None:
+        self._open.discard(ticket)
         if not self._open:
             self._all_settled.notify_all()
 
@@ -285,6 +293,7 @@ class Scheduler:
         with self._lock:
             if ticket.phase is not Phase.SETTLED:
                 self._close(ticket, CANCELLED)
+                self._leave(ticket)
 
     def _settle_all(self, tickets: Iterable[Ticket], error: Callable[[], SystoneError]) -> None:
         for ticket in tickets:

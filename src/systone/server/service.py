@@ -45,6 +45,7 @@ class Service:
         self._engine = engine
         self._config = config
         self._metrics = metrics
+        self._limits = engine.limits
         self._keys = KeyCheck(config.api_key, config.dialect)
         self._parsers = ThreadPoolExecutor(2, thread_name_prefix="systone-parse")
 
@@ -54,7 +55,13 @@ class Service:
 
         def parse() -> Request:
             data, parts = unpack(sent, self._config.max_body_bytes)
-            return systemone.parse(data, dialect=dialect, parts=parts)
+            return systemone.parse(
+                data,
+                dialect=dialect,
+                parts=parts,
+                limits=self._limits,
+                strict=self._config.strict,
+            )
 
         request = await self._timed(call, sent, parse)
         decision = await self._decide(http, call, request)
@@ -66,9 +73,15 @@ class Service:
         sent = await self._receive(http)
 
         def parse() -> tuple[Request, decisions.DecisionsCall]:
-            data, _ = unpack(sent, self._config.max_body_bytes)
+            data, parts = unpack(sent, self._config.max_body_bytes)
             call.form = decisions.form_of(data)
-            return decisions.parse(data, dialect=dialect)
+            return decisions.parse(
+                data,
+                dialect=dialect,
+                parts=parts,
+                limits=self._limits,
+                strict=self._config.strict,
+            )
 
         request, asked = await self._timed(call, sent, parse)
         decision = await self._decide(http, call, request)

@@ -41,6 +41,7 @@ TEXTS = {
     "api_key": ("one, two", ("one", "two")),
     "max_body_bytes": ("2048", 2048),
     "deadline_s": ("none", None),
+    "strict": ("on", True),
     "extras": ("on", True),
     "access_log": ("on", True),
     "log_level": ("debug", "debug"),

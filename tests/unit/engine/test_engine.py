@@ -17,7 +17,16 @@ from systone.errors import (
     RequestError,
 )
 from systone.models.base import Readout
-from systone.protocol.types import ChoiceAnswer, Noul, NoulAnswer, Request, ScoreAnswer
+from systone.protocol.faults import sentence_of
+from systone.protocol.types import (
+    Choice,
+    ChoiceAnswer,
+    Noul,
+    NoulAnswer,
+    Request,
+    Score,
+    ScoreAnswer,
+)
 from tests.fakes import MIXED, FakeExecutor, fake_model, fake_noul
 
 WET = {"wet": Noul("Is it wet?")}
@@ -415,3 +424,32 @@ def test_a_long_queue_of_one_model_does_not_starve_another() -> None:
         engine.decide("x", WET, "quick")
         assert time.monotonic() - began < 0.3  # not the 0.6 s of the backlog
         assert not all(one.done() for one in backlog)
+
+
+@pytest.mark.parametrize(
+    ("state", "questions", "words"),
+    [
+        ("x", {}, "questions: "),
+        (7, WET, "state: "),
+        ({"n": float("nan")}, WET, "not plain JSON"),
+        ({"o": object()}, WET, "not plain JSON"),
+        ("\ud800", WET, "surrogate"),
+        ("x", {"": Noul("?")}, "id"),
+        ("x", {"c": Choice("?", {})}, "at least one choice"),
+        ("x", {"c": Choice("?", {str(i): None for i in range(256)})}, "255"),
+        ("x", {"s": Score("?", "low")}, "list"),
+        ("x", {"n": Noul()}, "criteria or instructions"),
+    ],
+)
+def test_questions_asked_in_python_are_held_to_the_wires_rules(
+    engine, state, questions, words
+) -> None:
+    with pytest.raises(RequestError) as caught:
+        engine.decide(state, questions)
+    assert words in sentence_of(caught.value.faults)
+
+
+def test_python_values_reach_the_model_as_plain_json(engine) -> None:
+    score = Score("How large?", ("small", {"name": "large"}))
+    decision = engine.decide({"sizes": (1, 2)}, {"size": score})
+    assert decision.answers["size"].legend == ("small", {"name": "large"})

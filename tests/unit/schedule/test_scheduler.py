@@ -323,3 +323,18 @@ def test_models_take_turns_by_device_time(scheduler, clock) -> None:
         queue(scheduler, "b", tokens=100)
     order = [run(scheduler, clock, 0.02).lane for _ in range(8)]
     assert sorted(order[:2]) == sorted(order[2:4]) == sorted(order[4:6]) == ["a", "b"]
+
+
+def test_drained_means_that_futures_have_their_outcome(scheduler, clock) -> None:
+    """A caller's callback runs inside the settling thread; the drain waits for it too."""
+    ticket = queue(scheduler)
+    batch = take(scheduler)
+    scheduler.done(batch, 0.1)
+    release = threading.Event()
+    ticket.future.add_done_callback(lambda _: release.wait(5))
+    settling = threading.Thread(target=scheduler.settle, args=(ticket,))
+    settling.start()
+    assert not scheduler.drain(0.05)
+    release.set()
+    assert scheduler.drain(5)
+    settling.join()

@@ -208,6 +208,15 @@ async def test_extras_are_sent_when_asked_for(connect, client, body) -> None:
     assert "x_systone" in (await post(connect(extras=True), body)).json()
 
 
+async def test_unknown_fields_are_ignored_unless_strict(connect, client, body) -> None:
+    extra = {**body, "trace": 1}
+    assert (await post(client, extra)).status_code == 200
+    refused = await post(connect(strict=True), extra)
+    assert refused.status_code == 422
+    assert "trace" in refused.text
+    assert (await post(connect(strict=True), extra, "/v1/decisions")).status_code == 422
+
+
 async def test_any_bearer_is_accepted_without_keys(client, body) -> None:
     for header in ("Bearer ", "Bearer x", "Basic eA==", ""):
         assert (await post(client, body, authorization=header)).status_code == 200
