@@ -86,7 +86,7 @@ def sentences_of(pieces: Pieces) -> tuple[Ids, ...]:
     """The sentences, each in pieces of at most a window; empty for a text of one sentence.
 
     Above MAX_SENTENCES neighbours are joined to the smallest common length that meets the bound;
-    the last sentence then still ends its own chunk.
+    the last sentence stays on its own.
     """
     spans = list(_spans(pieces))
     if len(spans) > MAX_SENTENCES:
@@ -113,13 +113,15 @@ def _spans(pieces: Pieces) -> Iterator[tuple[int, int]]:
 
 
 def _joined(spans: Sequence[tuple[int, int]], least: int) -> list[tuple[int, int]]:
+    """Neighbours joined until they hold `least` pieces; the last sentence stays on its own."""
+    *body, last = spans
     joined: list[tuple[int, int]] = []
-    begin = spans[0][0]
-    for start, end in spans:
-        if end - begin >= least or (start, end) == spans[-1]:
+    begin = body[0][0]
+    for _, end in body:
+        if end - begin >= least or end == last[0]:
             joined.append((begin, end))
             begin = end
-    return joined
+    return [*joined, last]
 
 
 def _cut(ids: Ids) -> list[Ids]:
