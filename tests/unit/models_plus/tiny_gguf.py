@@ -12,7 +12,7 @@ from tokenizers.pre_tokenizers import ByteLevel
 
 HIDDEN, HEADS, KV_HEADS, LAYERS, INNER = 64, 4, 2, 2, 96
 SPECIALS = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
-MERGES = ("Ġ t", "Ġt h", "t h", "Ġth e", "a t", "i s")
+MERGES = ("Ġ t", "Ġt h", "t h", "Ġth e", "a t", "i s", "1 0")
 # The byte that the tiny vocabulary lacks: "~".
 LACKING = "~"
 
