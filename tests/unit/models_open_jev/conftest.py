@@ -3,6 +3,7 @@
 import hashlib
 import inspect
 import json
+from pathlib import Path
 
 import pytest
 
@@ -21,7 +22,7 @@ NINE_B = OpenJevCheckpoint(
 
 
 @pytest.fixture(scope="session")
-def tokenizers(request) -> dict[str, QwenTokenizer]:
+def tokenizer_directories(request) -> dict[str, Path]:
     source = inspect.getsource(tokenizer_file).encode()
     folder = request.config.cache.mkdir(f"qwen-{hashlib.sha256(source).hexdigest()[:16]}")
     made = {}
@@ -35,8 +36,18 @@ def tokenizers(request) -> dict[str, QwenTokenizer]:
             part = directory / "tokenizer.json.part"
             part.write_bytes(tokenizer_file.tokenizer_json())
             part.rename(path)
-        made[name] = load_tokenizer(directory)
+        made[name] = directory
     return made
+
+
+@pytest.fixture(scope="session")
+def tokenizer_directory(tokenizer_directories) -> Path:
+    return tokenizer_directories["Qwen2Tokenizer"]
+
+
+@pytest.fixture(scope="session")
+def tokenizers(tokenizer_directories) -> dict[str, QwenTokenizer]:
+    return {name: load_tokenizer(path) for name, path in tokenizer_directories.items()}
 
 
 @pytest.fixture(scope="session")
