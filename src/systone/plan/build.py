@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from systone.plan.layout import lay_out, starts_of
 from systone.plan.passes import Part
 from systone.plan.tables import CHUNK, I32, TILES, PassTables
 
@@ -25,7 +26,7 @@ _TILE_OF = np.array([0] + [min(t for t in TILES if t >= n) for n in range(1, CHU
 
 def build_tables(parts: Sequence[Part]) -> PassTables:
     """Tables of one pass: the parts' segments back to back, read-outs in part and row order."""
-    tries = [part.trie for part in parts]
+    tries = [lay_out(part.trie) for part in parts]
     num_rows = np.array([trie.num_rows for trie in tries], np.int32)
     token_ids = _joined([trie.token_ids for trie in tries])
     length = _joined([trie.node_len for trie in tries])
@@ -36,11 +37,11 @@ def build_tables(parts: Sequence[Part]) -> PassTables:
     readout_seg = _joined([trie.row_node for trie in tries])
     if len(tries) > 1:
         num_nodes = np.array([trie.num_nodes for trie in tries], np.int32)
-        base = _starts(num_nodes)[:-1]
+        base = starts_of(num_nodes)[:-1]
         parent = np.where(parent < 0, parent, parent + base.repeat(num_nodes))
         anc_seg = anc_seg + base.repeat([trie.node_ancestors.shape[0] for trie in tries])
         readout_seg = readout_seg + base.repeat(num_rows)
-    starts = _starts(length)
+    starts = starts_of(length)
     start, end = starts[:-1], starts[1:]
     tokens = np.arange(starts[-1], dtype=np.int32)
     chunk_ptr, chunk_seg, chunk_start, chunk_len = _chunks(start, length)
@@ -55,7 +56,7 @@ def build_tables(parts: Sequence[Part]) -> PassTables:
         seg_depth=depth,
         start_position=position.repeat(3).reshape(-1, 3),
         next_position=position + length,
-        anc_ptr=_starts(depth),
+        anc_ptr=starts_of(depth),
         anc_seg=anc_seg,
         seg_chunk_ptr=chunk_ptr,
         chunk_seg=chunk_seg,
@@ -78,17 +79,10 @@ def _joined(arrays: list[I32]) -> I32:
     return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
 
 
-def _starts(counts: I32) -> I32:
-    """[n + 1] running sum from 0: where each of n runs starts, and the end of the last."""
-    starts = np.zeros(counts.shape[0] + 1, np.int32)
-    counts.cumsum(out=starts[1:])
-    return starts
-
-
 def _chunks(start: I32, length: I32) -> tuple[I32, I32, I32, I32]:
     """(pointer [S + 1], segment, flat start and length [C]) of every 64-token chunk."""
     count = (length + np.int32(CHUNK - 1)) // np.int32(CHUNK)
-    pointer = _starts(count)
+    pointer = starts_of(count)
     total = int(pointer[-1])
     segment = np.arange(start.shape[0], dtype=np.int32).repeat(count)
     inside = (np.arange(total, dtype=np.int32) - pointer[segment]) * np.int32(CHUNK)
@@ -109,7 +103,7 @@ def _states(parent: I32, depth: I32) -> tuple[I32, I32, I32, I32]:
     segments = segments[levels.argsort(kind="stable")]
     slot = np.full(parent.shape[0], -1, np.int32)
     slot[segments] = np.arange(segments.shape[0], dtype=np.int32)
-    pointer = _starts(np.bincount(levels).astype(np.int32))
+    pointer = starts_of(np.bincount(levels).astype(np.int32))
     return pointer, segments, (~inner).nonzero()[0].astype(np.int32), slot
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from systone.plan.budget import Load, PassBudget
+from systone.plan.layout import starts_of
 from systone.plan.tables import I32
 from systone.plan.trie import Trie
 
@@ -58,33 +59,49 @@ def _pieces(trie: Trie, budget: PassBudget) -> list[tuple[I32, Trie]]:
 
 def _split_points(trie: Trie, budget: PassBudget) -> list[int]:
     """Rows that open a new pass, greedily: each takes what fits, and at least one row."""
-    parent, length = trie.node_parent.tolist(), trie.node_len.tolist()
     borders: list[int] = []
+    held = _Held(trie)
     used = Load()
-    present: set[int] = set()
-    inner: set[int] = set()
-    for row, last in enumerate(trie.row_node.tolist()):
-        path = [last]
-        while parent[path[-1]] >= 0:
-            path.append(parent[path[-1]])
-        forks = path[1:]
-        wanted = used + _added(path, forks, present, inner, length)
+    for row in range(trie.num_rows):
+        wanted = used + held.added(row)
         if used.rows and not budget.holds(wanted):
             borders.append(row)
-            present, inner = set(), set()
-            wanted = _added(path, forks, present, inner, length)
-        present.update(path)
-        inner.update(forks)
+            held.clear()
+            wanted = held.added(row)
+        held.add(row)
         used = wanted
     return borders
 
 
-def _added(
-    path: list[int], forks: list[int], present: set[int], inner: set[int], length: list[int]
-) -> Load:
-    """What one more row adds to a pass that already holds these nodes."""
-    return Load(
-        tokens=sum(length[node] for node in path if node not in present),
-        rows=1,
-        states=sum(1 for node in forks if node not in inner),
-    )
+class _Held:
+    """The nodes a pass already holds while rows are added to it."""
+
+    def __init__(self, trie: Trie) -> None:
+        self._shared = trie.shared
+        self._length = trie.node_len.tolist()
+        self._last = trie.row_node.tolist()
+        pointer = starts_of(trie.node_depth).tolist()
+        ancestors = trie.node_ancestors.tolist()
+        self._forks = [ancestors[pointer[n] : pointer[n + 1]] for n in self._last]
+        self.clear()
+
+    def clear(self) -> None:
+        self._present: set[int] = set()
+        self._inner: set[int] = set()
+
+    def added(self, row: int) -> Load:
+        """What one more row adds."""
+        forks = self._forks[row]
+        return Load(
+            tokens=sum(
+                self._length[n] for n in (*forks, self._last[row]) if n not in self._present
+            ),
+            rows=1,
+            states=sum(1 for n in forks if n not in self._inner),
+        )
+
+    def add(self, row: int) -> None:
+        if self._shared:
+            self._present.update(self._forks[row])
+            self._present.add(self._last[row])
+            self._inner.update(self._forks[row])

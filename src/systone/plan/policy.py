@@ -45,11 +45,6 @@ class Sharing:
             return True
         return self.policy == "auto" and auto_pays(saved, total)
 
-    @property
-    def depends_on_request(self) -> bool:
-        """Whether `applies` can differ between requests."""
-        return self.policy == "auto" and not self.default_shares
-
 
 def auto_pays(saved: int, total: int) -> bool:
     """The references' rule: at least 4096 tokens and at least one third of the request saved."""

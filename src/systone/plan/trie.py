@@ -1,14 +1,15 @@
 """One request's rows as a trie of segments, held as arrays.
 
-A node is a segment under a parent: rows that start with equal segments share nodes when the
-policy says so, otherwise every row has a path of its own. Nodes are in topological order (parents
-first). Knows one request only. Axes: V nodes, N rows, T tokens, X ancestor entries.
+A node is a segment under a parent; rows that start with equal segments have common nodes. Whether
+a common node runs once, or once for each of its rows, is `shared`: the arrays are the same, so an
+unshared request takes no more memory until its pass is built. Nodes are in topological order.
+Knows one request only. Axes: V nodes, N rows, T tokens, X ancestor entries.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -22,6 +23,7 @@ class Trie:
     """Nodes and rows of one request, or of the part of it that runs in one pass."""
 
     policy: Policy
+    shared: bool  # whether a node runs once for all of its rows
     token_ids: I32  # [T] nodes back to back
     node_len: I32  # [V] >= 1
     node_parent: I32  # [V] -1 for a root, else a smaller index
@@ -32,11 +34,7 @@ class Trie:
     row_root: I32  # [N] first node of the row's path
     row_len: I32  # [N] tokens of the whole path
     row_question: I32  # [N] index of the row's question in the request
-    num_states: int  # nodes with a child
-
-    @property
-    def num_tokens(self) -> int:
-        return int(self.token_ids.shape[0])
+    num_inner: int  # nodes with a child
 
     @property
     def num_nodes(self) -> int:
@@ -48,17 +46,23 @@ class Trie:
 
     @property
     def load(self) -> Load:
-        return Load(self.num_tokens, self.num_rows, self.num_states)
+        """What running it asks of a pass."""
+        if self.shared:
+            return Load(self.token_ids.shape[0], self.num_rows, self.num_inner)
+        forks = int(self.node_depth[self.row_node].sum())
+        return Load(int(self.row_len.sum()), self.num_rows, forks)
 
     @property
     def saved_tokens(self) -> int:
-        """Sum over nodes of (rows through the node - 1) x length: all rows' tokens, less those
-        that are computed."""
-        return int(self.row_len.sum()) - self.num_tokens
+        """Sum over nodes that run of (rows through the node - 1) x length: all rows' tokens, less
+        those that are computed."""
+        return int(self.row_len.sum()) - self.load.tokens
 
     @property
     def crosses_questions(self) -> bool:
-        """Whether a node serves two questions; if any does, so does its root."""
+        """Whether a node that runs serves two questions; if any does, so does its root."""
+        if not self.shared:
+            return False
         served = set(zip(self.row_root.tolist(), self.row_question.tolist(), strict=True))
         return len(served) > len({root for root, _ in served})
 
@@ -74,6 +78,7 @@ class Trie:
         parent = self.node_parent[kept]
         return Trie(
             policy=self.policy,
+            shared=self.shared,
             token_ids=self.token_ids[kept.repeat(self.node_len)],
             node_len=self.node_len[kept],
             node_parent=np.where(parent < 0, np.int32(-1), renumber[parent]),
@@ -84,37 +89,22 @@ class Trie:
             row_root=renumber[self.row_root[rows]],
             row_len=self.row_len[rows],
             row_question=self.row_question[rows],
-            num_states=int(np.unique(parent[parent >= 0]).size),
+            num_inner=int(np.unique(parent[parent >= 0]).size),
         )
 
     def unshared(self) -> Trie:
-        """The same rows, every one on a path of its own."""
-        if self.saved_tokens == 0:
-            return self
-        segments = [
-            Segment.of(tokens) for tokens in np.split(self.token_ids, np.cumsum(self.node_len)[:-1])
-        ]
-        parent = self.node_parent.tolist()
-        rows = []
-        for node, question in zip(self.row_node.tolist(), self.row_question.tolist(), strict=True):
-            path = [segments[node]]
-            while (node := parent[node]) >= 0:
-                path.append(segments[node])
-            rows.append(Row(tuple(reversed(path)), question))
-        return _grow(rows, self.policy, share=False)
+        """The same rows, every one to run on a path of its own."""
+        return replace(self, shared=False)
 
 
 def build_trie(rows: Sequence[Row], sharing: Sharing) -> Trie:
     """The trie of a request under a policy. Raises ValueError for a row without a segment."""
-    if sharing.depends_on_request:
-        trie = _grow(rows, sharing.policy, share=True)
-        if sharing.applies(trie.saved_tokens, int(trie.row_len.sum())):
-            return trie
-        return _grow(rows, sharing.policy, share=False)
-    return _grow(rows, sharing.policy, share=sharing.applies(0, 0))
+    trie = _grow(rows, sharing.policy)
+    total = int(trie.row_len.sum())
+    return trie if sharing.applies(total - trie.token_ids.size, total) else trie.unshared()
 
 
-def _grow(rows: Sequence[Row], policy: Policy, *, share: bool) -> Trie:
+def _grow(rows: Sequence[Row], policy: Policy) -> Trie:
     children: dict[tuple[int, bytes], int] = {}
     segments: list[Segment] = []
     parent: list[int] = []
@@ -128,7 +118,7 @@ def _grow(rows: Sequence[Row], policy: Policy, *, share: bool) -> Trie:
         path: list[int] = []
         for segment in row.path:
             key = (node, segment.key)
-            child = children.get(key, -1) if share else -1
+            child = children.get(key, -1)
             if child < 0:
                 child = children[key] = len(segments)
                 segments.append(segment)
@@ -147,6 +137,7 @@ def _grow(rows: Sequence[Row], policy: Policy, *, share: bool) -> Trie:
     at = np.array(row_node, np.int32)
     return Trie(
         policy=policy,
+        shared=True,
         token_ids=np.concatenate([s.tokens for s in segments]) if segments else node_end,
         node_len=node_len,
         node_parent=np.array(parent, np.int32),
@@ -157,5 +148,5 @@ def _grow(rows: Sequence[Row], policy: Policy, *, share: bool) -> Trie:
         row_root=np.array(row_root, np.int32),
         row_len=node_end[at],
         row_question=np.array([row.question for row in rows], np.int32),
-        num_states=len(set(parent) - {-1}),
+        num_inner=len(set(parent) - {-1}),
     )

@@ -51,7 +51,7 @@ def prepared(rows: list[Row], policy: str = "default") -> Prepared:
     trie = build_trie(rows, Sharing(policy))
     return Prepared(
         request=Request("S", {"q": Noul("Q")}),
-        cost=Cost(trie.num_tokens, trie.num_rows, trie.num_states),
+        cost=Cost(trie.load.tokens, trie.load.rows, trie.load.states),
         input_tokens=int(trie.row_len.sum()),
         work=trie,
     )

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from systone.errors import ConfigError
-from systone.plan import PassBudget, Reuse, Row, Sharing, build_trie, cut_passes
+from systone.plan import PassBudget, Reuse, Row, Sharing, build_tables, build_trie, cut_passes
 from tests.unit.plan.walker import requests, segment
 
 budgets = st.builds(
@@ -55,10 +55,13 @@ def test_every_row_runs_once_in_order_and_within_budget(batch, budget, policy):
     ran = []
     for parts in passes:
         assert parts
-        load = sum(part.trie.num_tokens for part in parts)
-        rows = sum(part.trie.num_rows for part in parts)
-        states = sum(part.trie.num_states for part in parts)
-        within = load <= budget.tokens and rows <= budget.rows and states <= budget.states
+        tables = build_tables(parts)
+        rows = tables.readout_row.shape[0]
+        within = (
+            tables.num_tokens <= budget.tokens
+            and rows <= budget.rows
+            and tables.num_states <= budget.states
+        )
         assert within or rows == 1
         assert [part.request for part in parts] == sorted({part.request for part in parts})
         for part in parts:
@@ -93,9 +96,9 @@ def test_saved_tokens_and_scope_count_what_each_pass_really_shared(rows, budget)
 def test_a_request_that_fits_a_pass_is_never_split(batch):
     tries = [build_trie(rows, Sharing()) for rows in batch]
     budget = PassBudget(
-        tokens=max(t.num_tokens for t in tries),
+        tokens=max(t.load.tokens for t in tries),
         rows=max(t.num_rows for t in tries),
-        states=max(1, *(t.num_states for t in tries)),
+        states=max(1, *(t.load.states for t in tries)),
     )
     for parts in cut_passes(tries, budget):
         for part in parts:

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from systone.errors import ConfigError
 from systone.plan import POLICIES, Row, Segment, Sharing, build_trie
-from tests.unit.plan.walker import requests, segment
+from systone.plan.layout import lay_out
+from tests.unit.plan.walker import requests, segment, tokens_of
 
 STATE = segment(1, 3072)
 
@@ -21,16 +22,17 @@ def prefixes(rows: list[Row]) -> set[tuple[bytes, ...]]:
 def test_sharing_computes_each_distinct_leading_path_once(rows):
     trie = build_trie(rows, Sharing("default"))
     assert trie.num_nodes == len(prefixes(rows))
-    assert trie.num_tokens == sum(len(path[-1]) // 4 for path in prefixes(rows))
-    assert trie.num_states == len({p[:-1] for p in prefixes(rows)} - {()})
+    assert trie.load.tokens == sum(len(path[-1]) // 4 for path in prefixes(rows))
+    assert trie.load.states == len({p[:-1] for p in prefixes(rows)} - {()})
 
 
 @given(requests(), st.sampled_from(["off", "fixed"]))
 @settings(max_examples=60, deadline=None)
 def test_without_sharing_every_row_has_a_path_of_its_own(rows, policy):
     trie = build_trie(rows, Sharing(policy))
-    assert trie.num_nodes == sum(len(row.path) for row in rows)
-    assert trie.num_tokens == sum(s.tokens.size for row in rows for s in row.path)
+    assert trie.load.tokens == sum(s.tokens.size for row in rows for s in row.path)
+    assert trie.load.states == sum(len(row.path) - 1 for row in rows)
+    assert lay_out(trie).num_nodes == sum(len(row.path) for row in rows)
     assert trie.saved_tokens == 0
     assert not trie.crosses_questions
 
@@ -57,12 +59,14 @@ def test_restricting_a_trie_equals_planning_only_those_rows(rows, data):
 
 @given(requests())
 @settings(max_examples=60, deadline=None)
-def test_unsharing_a_trie_equals_planning_without_sharing(rows):
+def test_laid_out_apart_every_node_serves_one_row_and_the_load_is_as_announced(rows):
     apart = build_trie(rows, Sharing("default")).unshared()
-    planned = build_trie(rows, Sharing("off"))
-    assert apart.policy == "default"
-    for name in ("token_ids", "node_len", "node_parent", "row_node", "row_question", "row_len"):
-        assert getattr(apart, name).tolist() == getattr(planned, name).tolist(), name
+    laid = lay_out(apart)
+    assert laid.load == apart.load
+    assert apart.saved_tokens == laid.saved_tokens == 0
+    assert laid.row_node.tolist() == (np.cumsum([len(row.path) for row in rows]) - 1).tolist()
+    assert laid.token_ids.tolist() == [t for row in rows for t in tokens_of(row)]
+    assert lay_out(build_trie(rows, Sharing())).num_nodes == len(prefixes(rows))
 
 
 def test_equal_segments_under_different_parents_are_different_nodes():
@@ -73,7 +77,7 @@ def test_equal_segments_under_different_parents_are_different_nodes():
 
 def test_a_shorter_segment_is_not_a_prefix_of_a_longer_one():
     rows = [Row((Segment.of([1, 2, 3]),), 0), Row((Segment.of([1, 2]), Segment.of([3])), 0)]
-    assert build_trie(rows, Sharing()).num_tokens == 6
+    assert build_trie(rows, Sharing()).load.tokens == 6
 
 
 def test_auto_follows_the_references_rule_only_where_the_default_does_not_share():

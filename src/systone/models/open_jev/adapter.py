@@ -50,9 +50,10 @@ class OpenJevAdapter(Adapter):
         trie = build_trie(rows, self.settings.sharing)
         self._check_lengths(request, trie)
         self._verify(text, rows)
+        load = trie.load
         return Prepared(
             request=request,
-            cost=Cost(trie.num_tokens, trie.num_rows, trie.num_states),
+            cost=Cost(load.tokens, load.rows, load.states),
             input_tokens=int(trie.row_len.sum()),
             work=trie,
             notes=text.notes,
