@@ -17,3 +17,7 @@ BF16_MIN_ROWS = 64
 
 # A deliberate fault must miss its bound by at least this factor
 MUTATION_FACTOR = 10.0
+
+# Golden files of the tiny synthetic checkpoints (tests/golden)
+GOLDEN_ANSWER_ABS = 1e-3  # FP32 probabilities, scores and confidences against the oracle's
+GOLDEN_BF16_OF_NOISE = 1.5  # our largest bf16 logit error over that of the official bf16 paths
