@@ -34,7 +34,7 @@ def normal(
     dtype: torch.dtype,
     device: torch.device | str = "cpu",
 ) -> torch.Tensor:
-    """N(mean, std) values, each one of 65,536 quantiles (so within 4.2 std), rounded to `dtype`."""
+    """N(mean, std) values, each one of 65,536 quantiles (so within 4.4 std), rounded to `dtype`."""
     table = (_quantiles() * std + mean).to(dtype).to(device)
     out = torch.empty(shape, dtype=dtype, device=device)
     flat = out.view(-1)
