@@ -14,7 +14,7 @@ from systone.errors import ConfigError
 from systone.models.base import Loaded, ModelCard
 from systone.protocol.refusals import unknown_model
 
-__all__ = ["JEV_ALIASES", "Catalog", "Served"]
+__all__ = ["JEV_ALIASES", "Catalog", "Served", "brief"]
 
 JEV_ALIASES = ("jev-latest", "jev-preview")
 
@@ -69,3 +69,10 @@ class Catalog:
 def _card(card: ModelCard, jev_aliases: bool) -> ModelCard:
     extra = [name for name in JEV_ALIASES if jev_aliases and name not in card.aliases]
     return replace(card, aliases=(*card.aliases, *extra))
+
+
+def brief(card: ModelCard) -> str:
+    """A model in one line: name, revision, whether calibrated, its description's first sentence."""
+    first = card.description.partition(". ")[0].removesuffix(".")
+    calibrated = str(card.calibrated).lower()
+    return f"{card.name} (revision {card.revision}, calibrated: {calibrated}): {first}"

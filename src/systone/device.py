@@ -133,4 +133,3 @@ class DeviceThread:
                 executor.close()
             except Exception:
                 log.error("an executor failed to close", exc_info=True)
-        self._opened.clear()

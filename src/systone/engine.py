@@ -23,7 +23,7 @@ from typing import Any, Self
 
 from systone import pipeline
 from systone.asking import request_of
-from systone.catalog import Catalog
+from systone.catalog import Catalog, brief
 from systone.config import EngineConfig
 from systone.device import DeviceThread, Source
 from systone.errors import EngineDownError
@@ -103,13 +103,7 @@ class Engine:
         self._live = (catalog, scheduler)
         scheduler.set_ready()
         for card in self.cards:
-            log.info(
-                "serving %s (revision %s, calibrated: %s): %s",
-                card.name,
-                card.revision,
-                str(card.calibrated).lower(),
-                card.description,
-            )
+            log.info("serving %s", brief(card))
         return self
 
     def drain(self, timeout_s: float) -> bool:

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from systone.commands._cards import grade_of
+from systone.catalog import brief
 from systone.models.base import ModelCard
 from systone.protocol.types import (
     Answer,
@@ -34,7 +34,7 @@ def print_decision(
     for name, question in request.questions.items():
         _print_answer(console, name, question, decision.answers[name])
     console.print(
-        f"[dim]{escape(card.name)}: {escape(_first_sentence(card))} ({grade_of(card)})\n"
+        f"[dim]{escape(brief(card))}\n"
         f"{decision.usage.input_tokens} input tokens, {took_s * 1e3:.1f} ms[/dim]"
     )
 
@@ -80,10 +80,6 @@ def bar(probability: float) -> str:
     eighths = round(probability * BAR_CELLS * 8)
     full, rest = divmod(eighths, 8)
     return ("█" * full + (EIGHTHS[rest] if rest else "")).ljust(BAR_CELLS)
-
-
-def _first_sentence(card: ModelCard) -> str:
-    return card.description.partition(". ")[0].removesuffix(".")
 
 
 def _cut(text: str, cells: int) -> str:

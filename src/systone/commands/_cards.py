@@ -6,19 +6,14 @@ from collections.abc import Iterator
 
 from systone.models.base import ModelCard
 
-__all__ = ["card_lines", "grade_of"]
-
-
-def grade_of(card: ModelCard) -> str:
-    """Whether the probabilities may be read as frequencies."""
-    return f"calibrated: {str(card.calibrated).lower()}"
+__all__ = ["card_lines"]
 
 
 def card_lines(card: ModelCard, source: str) -> Iterator[str]:
     limits = card.limits
     yield f"{card.name}  ({source}, revision {card.revision}, {card.release_date})"
     yield f"  {card.description}"
-    yield f"  {grade_of(card)}"
+    yield f"  calibrated: {str(card.calibrated).lower()}"
     yield f"  kinds: {', '.join(sorted(card.kinds))}"
     yield (
         f"  limits: {limits.max_options} options, {limits.min_levels} to {limits.max_levels} "

@@ -173,10 +173,14 @@ class Scheduler:
                 for name, lane in self._lanes.items()
             }
 
-    def running_s(self) -> float:
-        """How long the batch on the device has been there; 0.0 without one."""
+    def running_s(self) -> tuple[float, float]:
+        """How long the batch on the device has been there, and how long it was expected to be;
+        zeros without one."""
         with self._lock:
-            return self._clock() - self._running.started if self._running else 0.0
+            batch = self._running
+            if batch is None:
+                return 0.0, 0.0
+            return self._clock() - batch.started, self._expected_s(batch)
 
     def learn(self, name: str, tokens: int, seconds: float) -> None:
         """A batch that ran outside the queue (warm-up) teaches the model's time curve."""
@@ -234,8 +238,10 @@ class Scheduler:
         batch = self._running
         if batch is None:
             return None
-        expected_s = self._lanes[batch.lane].curve.estimate(batch.load.tokens)
-        return max(0.0, expected_s - (self._clock() - batch.started))
+        return max(0.0, self._expected_s(batch) - (self._clock() - batch.started))
+
+    def _expected_s(self, batch: Batch) -> float:
+        return self._lanes[batch.lane].curve.estimate(batch.load.tokens)
 
     def _require_room(self) -> None:
         self._condition.require_ready()

@@ -1,8 +1,9 @@
 """A thread that looks after what nobody is waiting on: stuck batches and passed deadlines.
 
-A batch that holds the device longer than `max_batch_s` means a frozen worker: the engine fails,
-its callers get their error at once, and only a new process serves again. Deadlines pass also while
-a batch runs, so waiting requests are expired here, at most `TICK_S` late.
+A batch that holds the device longer than `max_batch_s`, and than `STRETCH` times what the model's
+time curve expects of it (a large batch on a slow device is no freeze), means a frozen worker: the
+engine fails, its callers get their error at once, and only a new process serves again. Deadlines
+pass also while a batch runs, so waiting requests are expired here, at most `TICK_S` late.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from systone.schedule.scheduler import Scheduler
 __all__ = ["Watchdog"]
 
 TICK_S = 0.05
+STRETCH = 10.0
 
 log = logging.getLogger("systone.schedule")
 
@@ -39,8 +41,8 @@ class Watchdog:
     def look(self) -> None:
         """One round of checks."""
         self._scheduler.expire()
-        held_s = self._scheduler.running_s()
-        if held_s > self._max_batch_s:
+        held_s, expected_s = self._scheduler.running_s()
+        if held_s > max(self._max_batch_s, STRETCH * expected_s):
             log.error("a batch has held the device for %.1f s", held_s)
             self._scheduler.fail(f"device worker frozen: one batch ran for {held_s:.1f} s")
 

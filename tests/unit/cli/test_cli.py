@@ -1,7 +1,9 @@
 import io
 import json
+import logging
 import subprocess
 import sys
+from collections.abc import Iterator
 
 import pytest
 
@@ -9,6 +11,15 @@ import systone
 from systone.cli import main
 from systone.models import registry
 from tests.fakes import FakeExecutor, fake_model, fake_noul
+
+
+@pytest.fixture(autouse=True)
+def _logs_as_before() -> Iterator[None]:
+    """`serve` sets logging up for its process; here that is pytest's."""
+    root = logging.getLogger("systone")
+    before = (root.handlers, root.level, root.propagate)
+    yield
+    root.handlers, root.level, root.propagate = before
 
 
 @pytest.fixture(autouse=True)

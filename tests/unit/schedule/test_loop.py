@@ -150,6 +150,19 @@ def test_a_frozen_batch_fails_the_engine_within_the_stated_limit() -> None:
     assert all(isinstance(t.future.exception(0), EngineDownError) for t in rig.tickets)
 
 
+def test_a_large_batch_on_a_slow_device_is_no_freeze() -> None:
+    rig = Rig(2)
+    rig.scheduler.learn("m", 1, 0.5)  # a batch of two tokens is expected to take a second
+    watchdog = Watchdog(rig.scheduler, max_batch_s=2.0)
+    rig.scheduler.take()
+    rig.clock.advance(9.0)
+    watchdog.look()
+    assert rig.scheduler.status()[0] is Status.READY
+    rig.clock.advance(2.0)
+    watchdog.look()
+    assert rig.scheduler.status()[0] is Status.FAILED
+
+
 def test_the_watchdog_expires_requests_on_its_own_thread() -> None:
     rig = Rig(0)
     ticket = rig.scheduler.admit("m", deadline=rig.clock.now + 1, future=Future(), stamps=Stamps())

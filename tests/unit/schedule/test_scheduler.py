@@ -67,9 +67,9 @@ def test_a_request_goes_through_its_phases_to_one_result(scheduler, clock) -> No
     assert ticket.phase is Phase.RUNNING
     assert scheduler.depth() == {"a": (0, 1), "b": (0, 0)}
     clock.advance(0.5)
-    assert scheduler.running_s() == 0.5
+    assert scheduler.running_s() == (0.5, 0.0)
     scheduler.done(batch, 0.5)
-    assert scheduler.running_s() == 0.0
+    assert scheduler.running_s() == (0.0, 0.0)
     assert scheduler.settle(ticket, result=42)
     assert ticket.future.result() == 42
     assert (ticket.phase, ticket.work) == (Phase.SETTLED, None)

@@ -166,6 +166,20 @@ async def test_bodies_over_the_limit_are_413_however_they_come(connect, body) ->
     assert (await post(client, body)).status_code == 200
 
 
+async def test_a_body_without_a_length_is_read_no_further_than_the_limit(connect) -> None:
+    taken = 0
+
+    async def endless():
+        nonlocal taken
+        while True:
+            taken += 1
+            yield b"x" * 1000
+
+    reply = await raw(connect(max_body_bytes=4000), endless())
+    assert reply.status_code == 413
+    assert taken <= 6
+
+
 async def test_large_bodies_are_parsed_off_the_event_loop(client, body, monkeypatch) -> None:
     import threading
 
