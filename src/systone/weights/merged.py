@@ -10,12 +10,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Protocol
 
 import torch
 
+from systone import __version__
 from systone.nn.config import TextConfig
 from systone.weights.head_file import ScalarHead
 from systone.weights.lora import ACCUMULATION, Adapter, MergeRule, merge
@@ -99,7 +99,7 @@ def merge_record(rule: MergeRule, device: torch.device | str) -> dict[str, str]:
         "device": torch.device(device).type,
         "accumulation": ACCUMULATION,
         "torch": str(torch.__version__),
-        "systone": version("systone"),
+        "systone": __version__,
     }
 
 

@@ -64,11 +64,3 @@ def test_bits_do_not_depend_on_the_chunk(monkeypatch: pytest.MonkeyPatch, chunk:
     whole = draw((1001,))
     monkeypatch.setattr("systone.weights.synth.noise._CHUNK_CPU", chunk)
     assert torch.equal(draw((1001,)), whole)
-
-
-@pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-def test_a_gpu_draws_the_same_bits() -> None:
-    here = normal((1001, 37), seed=1, name="x", std=0.3, dtype=torch.bfloat16)
-    there = normal((1001, 37), seed=1, name="x", std=0.3, dtype=torch.bfloat16, device="cuda")
-    assert torch.equal(there.cpu(), here)
