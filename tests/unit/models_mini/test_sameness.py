@@ -57,6 +57,18 @@ def test_a_question_does_not_see_its_neighbours(run):
         assert [decision.answers[f"id {i}"] for i in range(3)] == alone
 
 
+def test_texts_shared_between_questions_keep_their_places(run):
+    state = "The ferry is late."
+    first = Choice(None, {"ferry": None, "refund": None, "valve": None})
+    second = Choice(None, {"valve": None, "ferry": None})
+    third = Score(None, ["refund", "valve", "ferry"])
+    alone = [run(Request(state, {"q": q}))[0].answers["q"] for q in (first, second, third)]
+    (decision,) = run(Request(state, {"a": first, "b": second, "c": third}))
+    assert list(decision.answers.values()) == alone
+    assert second.criteria.keys() == alone[1].probabilities.keys()
+    assert alone[1].choice == "ferry"
+
+
 def test_the_number_of_threads_does_not_change_a_bit(run, pieces):
     single = MiniExecutor(find_files(), pieces, threads=1)
     single.start()

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from systone.models.mini.phrases import asks_degree, option_text, proposition
-from systone.models.mini.pieces import WordPieces, windows_of
+from systone.models.mini.pieces import Pieces, WordPieces, windows_of
 from systone.models.mini.work import LabelText, NoulRows, OptionRows
 from systone.models.pytext import text_of
 from systone.protocol.types import Choice, Noul, Score, Text
@@ -30,14 +30,29 @@ class LabelBook:
         self.labels: list[LabelText] = []
         self.tokens = 0
 
-    def count(self, text: str, loc: Loc) -> None:
+    def count(self, text: str, loc: Loc) -> Pieces:
         """Add a text that the caller sent to the usage; refuse it beyond the length limit."""
-        pieces = len(self._pieces.read(text))
-        self._check_length(pieces, loc)
-        self.tokens += pieces
+        pieces = self._pieces.read(text)
+        self._check_length(len(pieces), loc)
+        self.tokens += len(pieces)
+        return pieces
 
-    def row(self, text: str, *, is_key: bool = False, is_statement: bool = False) -> int | None:
-        """The row of a text, added if it is new; None for a text without a letter or digit."""
+    def counted_row(self, text: str, loc: Loc) -> int | None:
+        """`row` of a text that is compared exactly as the caller sent it, counted once."""
+        return self.row(text, self.count(text, loc))
+
+    def row(
+        self,
+        text: str,
+        pieces: Pieces | None = None,
+        *,
+        is_key: bool = False,
+        is_statement: bool = False,
+    ) -> int | None:
+        """The row of a text, added if it is new; None for a text without a letter or digit.
+
+        `pieces`: the text's own, where they are known already.
+        """
         if (known := self._rows.get(text)) is not None:
             label = self.labels[known]
             self.labels[known] = replace(
@@ -46,7 +61,7 @@ class LabelBook:
                 is_statement=label.is_statement or is_statement,
             )
             return known
-        pieces = self._pieces.read(text)
+        pieces = pieces or self._pieces.read(text)
         if pieces.blank:
             return None
         self._rows[text] = len(self.labels)
@@ -65,8 +80,7 @@ def choice_rows(book: LabelBook, question: Choice, loc: Loc) -> OptionRows:
         at = (*loc, "criteria", name)
         described = None if description is None else text_of(description, at)
         text = option_text(name, described)
-        book.count(text, at)
-        rows.append(book.row(text))
+        rows.append(book.counted_row(text, at))
         poles.append(described if described and described.strip() else name)
     if instructions is None or not asks_degree(instructions):
         return OptionRows(tuple(rows))
@@ -79,9 +93,7 @@ def score_rows(book: LabelBook, question: Score, loc: Loc) -> OptionRows:
     rows = []
     for i, level in enumerate(question.criteria):
         at = (*loc, "criteria", i)
-        text = text_of(level, at)
-        book.count(text, at)
-        rows.append(book.row(text))
+        rows.append(book.counted_row(text_of(level, at), at))
     if instructions is None:
         return OptionRows(tuple(rows))
     return OptionRows(tuple(rows), tuple(rows), _key(book, instructions))
@@ -94,9 +106,7 @@ def noul_rows(book: LabelBook, question: Noul, loc: Loc) -> NoulRows:
     for side, description in (question.criteria or {}).items():
         at = (*loc, "criteria", side)
         if side in ("true", "false") and description is not None:
-            text = text_of(description, at)
-            book.count(text, at)
-            sides[side] = book.row(text)
+            sides[side] = book.counted_row(text_of(description, at), at)
     true, false = sides.get("true"), sides.get("false")
     if instructions is None or (true is not None and false is not None):
         return NoulRows(true=true, false=false)
