@@ -7,11 +7,8 @@ from typing import Any
 __all__ = ["EXAMPLE"]
 
 EXAMPLE: dict[str, Any] = {
-    "state": {
-        "subject": "Parcel arrived crushed",
-        "body": "The box was wet and the lamp inside is broken. Please send a new one before "
-        "Friday, it is a birthday present.",
-    },
+    "state": "The lamp arrived broken. Please send a replacement before Friday, it is a birthday "
+    "present.",
     "questions": {
         "desk": {
             "type": "choice",
@@ -31,14 +28,10 @@ EXAMPLE: dict[str, Any] = {
                 "false": "The writer wants no new item",
             },
         },
-        "urgency": {
+        "damage": {
             "type": "score",
-            "instructions": "How urgent is it?",
-            "criteria": [
-                "Not urgent, no date is named",
-                "Should be handled within days, a date is named",
-                "An emergency, people are in danger",
-            ],
+            "instructions": "How badly is the item damaged?",
+            "criteria": ["The item is fine", "A small scratch", "The item is broken"],
         },
     },
 }

@@ -41,7 +41,7 @@ def run(capsys, *argv: str) -> tuple[int, str, str]:
 def test_ask_without_anything_answers_the_example_with_bars(capsys) -> None:
     status, out, err = run(capsys, "ask")
     assert (status, err) == (0, "")
-    for word in ("desk", "replacement", "urgency", "█", "%", "calibrated: false", "demo-grade"):
+    for word in ("desk", "replacement", "damage", "█", "%", "calibrated: false", "demo-grade"):
         assert word in out
 
 
