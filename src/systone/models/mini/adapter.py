@@ -146,7 +146,7 @@ def _refuse_assets(request: Request) -> None:
     if request.assets:
         raise RequestError.at(
             ("assets",),
-            f"{CARD.name} reads text only and takes no images; it got {len(request.assets)}",
+            f"This model reads text only and takes no images; it got {len(request.assets)}.",
             type="unsupported_input",
             code="unsupported_input",
         )
@@ -155,7 +155,7 @@ def _refuse_assets(request: Request) -> None:
 def _too_long(what: str, pieces: int, limit: int, loc: Loc) -> RequestError:
     return RequestError.at(
         loc,
-        f"{what} has {pieces} tokens, the limit of {CARD.name} is {limit}; nothing is truncated",
+        f"{what} has {pieces} tokens, the model's limit is {limit}; nothing is truncated",
         type="max_tokens_exceeded",
         code="max_tokens_exceeded",
         exact="max_tokens_exceeded",
