@@ -129,7 +129,7 @@ def test_a_long_or_blank_state_is_noted(run):
     assert "windows" in long.extras["notes"][0]
     (empty,) = run(Request("", NOUL))
     assert "nothing to read" in empty.extras["notes"][0]
-    assert run(Request("Short.", NOUL))[0].extras == {}
+    assert run(Request("Short.", NOUL))[0].extras == {"calibrated": False, "notes": []}
 
 
 def test_the_card_says_what_the_model_is(loaded):

@@ -83,7 +83,7 @@ class MiniAdapter(Adapter):
                 for id, question in prepared.request.questions.items()
             },
             usage=Usage(prepared.input_tokens),
-            extras={"notes": list(prepared.notes)} if prepared.notes else {},
+            extras={"calibrated": self.card.calibrated, "notes": list(prepared.notes)},
         )
 
     def _answer(self, question: Question, table: Table, rows: QuestionRows) -> Answer:
