@@ -83,7 +83,14 @@ def _resources(ptx: str, target: GPUTarget) -> tuple[int, int]:
     with tempfile.NamedTemporaryFile("w", suffix=".ptx") as file:
         file.write(ptx)
         file.flush()
-        command = [get_ptxas(target.arch).path, "-v", f"--gpu-name={arch}", file.name, "-o", "/dev/null"]
+        command = [
+            get_ptxas(target.arch).path,
+            "-v",
+            f"--gpu-name={arch}",
+            file.name,
+            "-o",
+            "/dev/null",
+        ]
         report = subprocess.run(command, check=True, capture_output=True, text=True).stderr
     registers = re.search(r"Used (\d+) registers", report)
     spills = re.findall(r"(\d+) bytes spill", report)

@@ -83,7 +83,9 @@ def select(capability: tuple[int, int]) -> KernelConfig:
         return SM80 if minor == 0 else SM89
     table = {9: SM90, 10: SM100, 12: SM120}.get(major)
     if table is None:
-        raise ConfigError(f"no kernels for compute capability {major}.{minor}: 8.x, 9.0, 10.x, 12.x")
+        raise ConfigError(
+            f"no kernels for compute capability {major}.{minor}: 8.x, 9.0, 10.x, 12.x"
+        )
     return table
 
 

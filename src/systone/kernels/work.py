@@ -6,7 +6,7 @@ planner's tables and no operator's maths. T tokens, S segments, C chunks, R read
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 import torch
@@ -16,17 +16,20 @@ from torch import Tensor
 from systone.nn.device_tables import DeviceTables
 from systone.plan.tables import PassTables
 
-ZERO, LEAVES, CHUNKS, TILES, READOUTS, COUNTS = 0, 1, 2, 3, 4, 8  # places in `counts`; leaves follow the zero
+CHUNKS, TILES, READOUTS, COUNTS = 0, 1, 2, 4  # places in `counts`, and its length
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WorkTables(DeviceTables):
-    """`DeviceTables` plus true sizes and the query tiles of attention.
+    """`DeviceTables` plus true sizes, the segments in scan order and the query tiles of attention.
 
-    `counts` [8]: 0, leaves, chunks, tiles, read-outs. A tile is `tile_tokens` queries of one
-    segment from its `tile_first`-th token on; the longest come first, so that they start first."""
+    `counts`: chunks, tiles, read-outs. Scan entries are (flat start, length, parent's slot, own
+    slot): inner segments by depth, then leaves. A tile is `tile_tokens` queries of one segment from
+    its `tile_first`-th token on; the longest come first, so that they start first."""
 
-    counts: Tensor  # [8]
+    counts: Tensor  # [4]
+    scan_ptr: Tensor  # [G + 2] into scan_entries: one launch per inner depth, one for leaves
+    scan_entries: Tensor  # [S, 4]
     tile_seg: Tensor  # [A]
     tile_first: Tensor  # [A] token within the segment
     tile_tokens: int
@@ -35,18 +38,31 @@ class WorkTables(DeviceTables):
     def build(
         cls, tables: PassTables, tile_tokens: int, device: torch.device | str = "cpu"
     ) -> WorkTables:
-        """Copy the planner's arrays to `device` with the work lists beside them."""
-        base = DeviceTables.of(tables, device)
-        seg, first = query_tiles(tables, tile_tokens)
-        counts = np.zeros(COUNTS, dtype=np.int32)
-        counts[LEAVES] = tables.leaf_seg.shape[0]
-        counts[CHUNKS] = tables.chunk_seg.shape[0]
-        counts[TILES] = seg.shape[0]
-        counts[READOUTS] = tables.readout_token.shape[0]
-        made = [torch.tensor(x, dtype=torch.int32, device=device) for x in (counts, seg, first)]
-        fields = {name: getattr(base, name) for name in DeviceTables.__dataclass_fields__}
-        return cls(**fields, counts=made[0], tile_seg=made[1], tile_first=made[2],
-                   tile_tokens=tile_tokens)
+        """Copy the planner's arrays and the work lists to `device`, each a tensor of its own."""
+        made = {
+            name: torch.tensor(array, dtype=torch.int32, device=device)
+            for name, array in work_arrays(tables, tile_tokens).items()
+        }
+        return cls(**made, tile_tokens=tile_tokens)
+
+
+def work_arrays(tables: PassTables, tile_tokens: int) -> dict[str, NDArray[np.int32]]:
+    """Every array field of `WorkTables`, by name."""
+    seg, first = query_tiles(tables, tile_tokens)
+    counts = np.zeros(COUNTS, dtype=np.int32)
+    counts[CHUNKS] = tables.chunk_seg.shape[0]
+    counts[TILES] = seg.shape[0]
+    counts[READOUTS] = tables.readout_token.shape[0]
+    order = np.concatenate([tables.inner_seg, tables.leaf_seg])
+    columns = (tables.seg_start, tables.seg_len, tables.parent_slot, tables.state_slot)
+    return {
+        **{field.name: getattr(tables, field.name) for field in fields(PassTables)},
+        "counts": counts,
+        "scan_ptr": np.append(tables.inner_ptr, np.int32(order.shape[0])),
+        "scan_entries": np.stack(columns, axis=1)[order],
+        "tile_seg": seg,
+        "tile_first": first,
+    }
 
 
 def query_tiles(

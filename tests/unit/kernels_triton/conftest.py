@@ -8,6 +8,7 @@ are replaced for this folder. GPU code paths stay as they are.
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 
 os.environ["TRITON_INTERPRET"] = "1"
 
@@ -17,6 +18,9 @@ import torch
 import triton
 import triton.language as tl
 from triton.runtime import interpreter
+
+from systone.kernels import config
+from systone.kernels.config import GemmTile, KernelConfig
 
 triton.knobs.runtime.interpret = True
 torch.set_num_threads(2)
@@ -57,6 +61,15 @@ interpreter._patch_lang_tensor = _patch_tensor
 _original_cast = interpreter.InterpreterBuilder.cast_impl
 interpreter.InterpreterBuilder.cast_impl = _cast
 interpreter.InterpreterBuilder.create_dot = _dot
+
+
+@pytest.fixture
+def small_tiles(monkeypatch: pytest.MonkeyPatch) -> KernelConfig:
+    """Tiles the interpreter can afford; the kernels and their edges stay the same."""
+    tile = GemmTile(None, 32, 32, 64, 4, 2)
+    table = replace(config.SM90, gemm=(tile,), attention_rows=16, attention_keys=16)
+    monkeypatch.setattr(config, "SM90", table)
+    return table
 
 
 @pytest.fixture(autouse=True)

@@ -81,7 +81,7 @@ def _walk_path(
     acc = tl.zeros((ROWS, D), dtype=tl.float32)
     begin = tl.load(ancestor_ptr + seg)
     end = tl.load(ancestor_ptr + seg + 1)
-    for a in range(begin, end + 1):
+    for a in tl.range(begin, end + 1, disable_licm=True):
         other = tl.load(ancestors_ptr + a, mask=a < end, other=0)
         at = tl.where(a < end, other, seg)
         length = tl.load(length_ptr + at)
@@ -125,7 +125,7 @@ def trie_attention_kernel(
     d = tl.arange(0, D)
     token = r // GROUP
     items = tl.load(count_ptr + COUNT) * HK
-    for item in range(tl.program_id(0), items, tl.num_programs(0)):
+    for item in tl.range(tl.program_id(0), items, tl.num_programs(0), disable_licm=True):
         tile = item // HK
         kv = item % HK
         head = kv * GROUP + r % GROUP
@@ -160,7 +160,7 @@ def readout_attention_kernel(
     d = tl.arange(0, D)
     live = (r < GROUP)[:, None]
     items = tl.load(count_ptr + COUNT) * HK
-    for item in range(tl.program_id(0), items, tl.num_programs(0)):
+    for item in tl.range(tl.program_id(0), items, tl.num_programs(0), disable_licm=True):
         kv = item % HK
         head = kv * GROUP + r
         seg = tl.load(seg_ptr + item // HK)

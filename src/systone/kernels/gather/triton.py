@@ -30,7 +30,5 @@ def gather_rows(x: Tensor, index: Tensor, *, out: Tensor | None = None) -> Tenso
     if index.shape[0] == 0:
         return out
     grid = (index.shape[0], triton.cdiv(rows.shape[1], _BLOCK))
-    gather_kernel[grid](
-        rows, index, out, rows.shape[1], rows.stride(0), BLOCK=_BLOCK, num_warps=4
-    )
+    gather_kernel[grid](rows, index, out, rows.shape[1], rows.stride(0), BLOCK=_BLOCK, num_warps=4)
     return out

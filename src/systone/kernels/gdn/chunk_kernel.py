@@ -1,8 +1,11 @@
 """GDN work of a chunk that no state enters: its triangular inverse, its inner products, its gates.
 
 One program takes (chunk, value head) pairs from the chunk list. For a chunk of n <= TILE tokens with
-keys k, queries q, log decays g and strengths beta (Yang et al., "Gated Delta Networks", 2024):
-L = strict lower of beta_i <k_i, k_j> e^(G_i - G_j), X = (I + L)^-1, P = lower of <q_i, k_j> e^(G_i - G_j).
+keys k, queries q, log decays g (G: summed), strengths beta (Yang et al., "Gated Delta Networks",
+2024), and <.,.> between L2-normed rows:
+    L = strict lower of beta_i <k_i, k_j> e^(G_i - G_j),   X = (I + L)^-1,
+    P = lower of <q_i, k_j> e^(G_i - G_j),
+left for the scan as Z = diag(e^(G_n - G) |k|^-1) X diag(beta) and Y = P X diag(beta).
 Dot products take the raw bf16 q and k; the L2 norms are FP32 factors, so nothing is rounded twice.
 """
 
@@ -11,106 +14,132 @@ import triton.language as tl
 
 from systone.kernels.device import bf16_pair, round_to, sigmoid, softplus
 
-MATRICES = tl.constexpr(4)  # X high, X low, P high, P low of one token and head
-SCALARS = tl.constexpr(8)  # read factor, beta, query factor, write factor, chunk decay, unused
+MATRICES = tl.constexpr(4)  # Z high, Y high, Z low, Y low: rows of one token and head
+SCALARS = tl.constexpr(4)  # read factor, query factor, decay of the chunk, unused
 WIDTH = tl.constexpr(64)
+BLOCK = tl.constexpr(16)  # diagonal blocks solved by substitution
 
 
 @triton.jit
-def unit_lower_inverse(lower, TILE: tl.constexpr):
+def dot_pairs(a, b):
+    """FP32 a @ b on bf16 tensor cores, 16 bits of each operand."""
+    a_high, a_low = bf16_pair(a)
+    b_high, b_low = bf16_pair(b)
+    product = tl.dot(a_high, b_high)
+    product = tl.dot(a_low, b_high, product)
+    return tl.dot(a_high, b_low, product)
+
+
+@triton.jit
+def _solve_blocks(lower, block_ptr, TILE: tl.constexpr):
+    """Block-diagonal inverse of I + lower: each 16 x 16 block by substitution, row after row.
+
+    A lane owns one column of one block and meets the rows through `block_ptr` [TILE, 16], so that
+    no step waits for another lane. -> [TILE, TILE], zero off the diagonal blocks."""
+    i = tl.arange(0, TILE)[:, None]
+    j = tl.arange(0, TILE)[None, :]
+    own = (i // BLOCK) == (j // BLOCK)
+    tl.store(block_ptr + i * BLOCK + j % BLOCK, lower, mask=own)
+    tl.debug_barrier()
+    lane = tl.arange(0, TILE)
+    rows = block_ptr + (lane // BLOCK) * (BLOCK * BLOCK)
+    column = lane % BLOCK
+    solved = (tl.where(column == 0, 1.0, 0.0),)
+    for row in tl.static_range(1, 16):
+        value = tl.where(column == row, 1.0, 0.0)
+        for earlier in tl.static_range(0, row):
+            value -= tl.load(rows + row * BLOCK + earlier) * solved[earlier]
+        solved = solved + (value,)
+    tl.debug_barrier()
+    for row in tl.static_range(0, 16):
+        tl.store(rows + row * BLOCK + column, solved[row])
+    tl.debug_barrier()
+    found = tl.load(block_ptr + i * BLOCK + j % BLOCK, mask=own, other=0.0)
+    tl.debug_barrier()
+    return found
+
+
+@triton.jit
+def unit_lower_inverse(lower, block_ptr, TILE: tl.constexpr):
     """(I + lower)^-1 of a strictly lower triangular [TILE, TILE].
 
-    Blocks of 16 on the diagonal by substitution in row order, then pairs of blocks are joined:
-    [[A, 0], [C, B]]^-1 = [[A^-1, 0], [-B^-1 C A^-1, B^-1]]. No power of `lower` is ever formed:
-    equal keys would make them overflow what FP32 can cancel."""
-    BLOCKS: tl.constexpr = TILE // 16
-    four = tl.reshape(lower, (BLOCKS, 16, BLOCKS, 16))
-    outer = tl.arange(0, BLOCKS)
-    same = outer[:, None, None, None] == outer[None, None, :, None]
-    diagonal = tl.sum(tl.where(same, four, 0.0), axis=2)
-    i = tl.arange(0, 16)[None, :, None]
-    j = tl.arange(0, 16)[None, None, :]
-    inverse = tl.zeros_like(diagonal) + tl.where(i == j, 1.0, 0.0)
-    for row in range(0, 15):
-        column = tl.sum(tl.where(j == row, diagonal, 0.0), axis=2)
-        solved = tl.sum(tl.where(i == row, inverse, 0.0), axis=1)
-        inverse -= column[:, :, None] * solved[:, None, :]
-    if TILE == 16:
-        return tl.reshape(inverse, (16, 16))
-    whole = tl.reshape(tl.where(same, inverse[:, :, None, :], 0.0), (TILE, TILE))
-    bi = tl.arange(0, TILE)[:, None] // 16
-    bj = tl.arange(0, TILE)[None, :] // 16
-    whole = _join(whole, tl.where((bi // 2 == bj // 2) & (bi > bj), lower, 0.0))
-    if TILE == 64:
-        whole = _join(whole, tl.where(bi // 2 > bj // 2, lower, 0.0))
-    return whole
-
-
-@triton.jit
-def _join(inverse, below):
-    half = tl.dot(inverse, below, input_precision="tf32x3")
-    return inverse - tl.dot(half, inverse, input_precision="tf32x3")
+    Diagonal blocks first, then pairs are joined: [[A, 0], [C, B]]^-1 = [[A^-1, 0],
+    [-B^-1 C A^-1, B^-1]]. No power of `lower` is ever formed: equal keys would make it overflow what
+    FP32 can cancel."""
+    inverse = _solve_blocks(lower, block_ptr, TILE)
+    bi = tl.arange(0, TILE)[:, None] // BLOCK
+    bj = tl.arange(0, TILE)[None, :] // BLOCK
+    if TILE > 16:
+        below = tl.where((bi // 2 == bj // 2) & (bi > bj), lower, 0.0)
+        inverse = inverse - dot_pairs(dot_pairs(inverse, below), inverse)
+    if TILE > 32:
+        below = tl.where(bi // 2 > bj // 2, lower, 0.0)
+        inverse = inverse - dot_pairs(dot_pairs(inverse, below), inverse)
+    return inverse
 
 
 @triton.jit
 def _prepare(
-    q_ptr, k_ptr, a_ptr, b_ptr, log_ptr, bias_ptr, matrix_ptr, scalar_ptr,
+    q_ptr, k_ptr, a_ptr, b_ptr, log_ptr, bias_ptr, matrix_ptr, scalar_ptr, block_ptr,
     length, stride_x, stride_a, stride_b, scale, eps,
     HV: tl.constexpr, DK: tl.constexpr, TILE: tl.constexpr,
 ):  # fmt: skip
-    """Pointers stand at the chunk's first token and at its head."""
+    """Pointers stand at the chunk's first token and at its head: offsets within fit 32 bits."""
     i = tl.arange(0, TILE)
     d = tl.arange(0, DK)
     valid = i < length
-    rows = i
-    at = rows[:, None] * stride_x + d[None, :]
-    q = tl.load(q_ptr + at, mask=valid[:, None], other=0.0)
+    at = i[:, None] * stride_x + d[None, :]
     k = tl.load(k_ptr + at, mask=valid[:, None], other=0.0)
-    qf = q.to(tl.float32)
-    kf = k.to(tl.float32)
-    q_norm = tl.rsqrt(tl.sum(qf * qf, axis=1) + eps) * scale
-    k_norm = tl.rsqrt(tl.sum(kf * kf, axis=1) + eps)
-
-    a = tl.load(a_ptr + rows * stride_a, mask=valid, other=0.0)
-    b = tl.load(b_ptr + rows * stride_b, mask=valid, other=0.0)
-    beta = tl.where(valid, round_to(sigmoid(b.to(tl.float32)), b.dtype), 0.0)
+    q = tl.load(q_ptr + at, mask=valid[:, None], other=0.0)
+    a = tl.load(a_ptr + i * stride_a, mask=valid, other=0.0)
+    b = tl.load(b_ptr + i * stride_b, mask=valid, other=0.0)
     rate = tl.exp(tl.load(log_ptr).to(tl.float32))
-    g = -rate * softplus(a.to(tl.float32) + tl.load(bias_ptr).to(tl.float32))
-    g = tl.where(valid, g, 0.0)
-    decay = tl.cumsum(g, axis=0)
-    total = tl.sum(tl.where(i == TILE - 1, decay, 0.0), axis=0)
+    bias = tl.load(bias_ptr).to(tl.float32)
+    kf = k.to(tl.float32)
+    k_norm = tl.rsqrt(tl.sum(kf * kf, axis=1) + eps)
+    qf = q.to(tl.float32)
+    q_norm = tl.rsqrt(tl.sum(qf * qf, axis=1) + eps) * scale
 
-    earlier = i[:, None] >= i[None, :]
-    pairwise = tl.where(earlier, tl.exp(tl.where(earlier, decay[:, None] - decay[None, :], 0.0)), 0.0)
-    pairwise = pairwise * k_norm[None, :]
-    to = matrix_ptr + rows[:, None] * (HV * MATRICES * WIDTH) + i[None, :]
-    high, low = bf16_pair(tl.dot(q, tl.trans(k)) * pairwise * q_norm[:, None])
-    tl.store(to + 2 * WIDTH, high, mask=valid[:, None])
-    tl.store(to + 3 * WIDTH, low, mask=valid[:, None])
-    kk = tl.dot(k, tl.trans(k)) * pairwise * (k_norm * beta)[:, None]
-    inverse = unit_lower_inverse(tl.where(i[:, None] > i[None, :], kk, 0.0), TILE)
-    high, low = bf16_pair(inverse)
-    tl.store(to, high, mask=valid[:, None])
-    tl.store(to + WIDTH, low, mask=valid[:, None])
+    beta = tl.where(valid, round_to(sigmoid(b.to(tl.float32)), b.dtype), 0.0)
+    decay = tl.cumsum(tl.where(valid, -rate * softplus(a.to(tl.float32) + bias), 0.0), axis=0)
+    total = tl.sum(tl.where(i == TILE - 1, decay, 0.0), axis=0)
     grown = tl.exp(decay)
-    to = scalar_ptr + rows * (HV * SCALARS)
+    to = scalar_ptr + i * (HV * SCALARS)
     tl.store(to, grown * k_norm, mask=valid)
-    tl.store(to + 1, beta, mask=valid)
-    tl.store(to + 2, grown * q_norm, mask=valid)
-    tl.store(to + 3, tl.exp(total - decay) * k_norm, mask=valid)
-    tl.store(to + 4, tl.zeros_like(decay) + tl.exp(total), mask=valid)
+    tl.store(to + 1, grown * q_norm, mask=valid)
+    tl.store(to + 2, tl.zeros_like(decay) + tl.exp(total), mask=valid)
+
+    seen = i[:, None] >= i[None, :]
+    gap = tl.where(seen, decay[:, None] - decay[None, :], float("-inf"))  # gaps ahead overflow
+    pairwise = tl.exp(gap) * k_norm[None, :]
+    inner = tl.dot(q, tl.trans(k)) * pairwise * q_norm[:, None]
+    lower = tl.dot(k, tl.trans(k)) * pairwise * (k_norm * beta)[:, None]
+    lower = tl.where(i[:, None] > i[None, :], lower, 0.0)
+    inverse = unit_lower_inverse(lower, block_ptr, TILE)
+    inner = dot_pairs(inner, inverse) * beta[None, :]
+    delta = inverse * (tl.exp(total - decay) * k_norm)[:, None] * beta[None, :]
+
+    to = matrix_ptr + i[:, None] * (HV * MATRICES * WIDTH) + i[None, :]
+    high, low = bf16_pair(delta)
+    tl.store(to, high, mask=valid[:, None])
+    tl.store(to + 2 * WIDTH, low, mask=valid[:, None])
+    high, low = bf16_pair(inner)
+    tl.store(to + WIDTH, high, mask=valid[:, None])
+    tl.store(to + 3 * WIDTH, low, mask=valid[:, None])
 
 
 @triton.jit
 def gdn_chunk_kernel(
-    qkv_ptr, a_ptr, b_ptr, log_ptr, bias_ptr, matrix_ptr, scalar_ptr,
+    qkv_ptr, a_ptr, b_ptr, log_ptr, bias_ptr, matrix_ptr, scalar_ptr, block_ptr,
     count_ptr, start_ptr, length_ptr, tile_ptr,
     stride_x, stride_a, stride_b, scale, eps,
     COUNT: tl.constexpr, HK: tl.constexpr, HV: tl.constexpr, DK: tl.constexpr,
 ):  # fmt: skip
-    """Writes `matrix` [T, HV, 4, 64] and `scalar` [T, HV, 8] for every chunk of the list."""
+    """Writes `matrix` [T, HV, 4, 64] and `scalar` [T, HV, 4] for every chunk of the list; `block`
+    [programs, 64, 16] is this program's own scratch."""
     items = tl.load(count_ptr + COUNT) * HV
-    for item in range(tl.program_id(0), items, tl.num_programs(0)):
+    block = block_ptr + tl.program_id(0) * (WIDTH * BLOCK)
+    for item in tl.range(tl.program_id(0), items, tl.num_programs(0), disable_licm=True):
         chunk = item // HV
         head = item % HV
         first = tl.load(start_ptr + chunk).to(tl.int64)
@@ -123,11 +152,11 @@ def gdn_chunk_kernel(
         matrix = matrix_ptr + (first * HV + head) * (MATRICES * WIDTH)
         scalar = scalar_ptr + (first * HV + head) * SCALARS
         if tile == 64:
-            _prepare(q, k, a, b, log_ptr + head, bias_ptr + head, matrix, scalar, length,
+            _prepare(q, k, a, b, log_ptr + head, bias_ptr + head, matrix, scalar, block, length,
                      stride_x, stride_a, stride_b, scale, eps, HV, DK, 64)  # fmt: skip
         elif tile == 32:
-            _prepare(q, k, a, b, log_ptr + head, bias_ptr + head, matrix, scalar, length,
+            _prepare(q, k, a, b, log_ptr + head, bias_ptr + head, matrix, scalar, block, length,
                      stride_x, stride_a, stride_b, scale, eps, HV, DK, 32)  # fmt: skip
         else:
-            _prepare(q, k, a, b, log_ptr + head, bias_ptr + head, matrix, scalar, length,
+            _prepare(q, k, a, b, log_ptr + head, bias_ptr + head, matrix, scalar, block, length,
                      stride_x, stride_a, stride_b, scale, eps, HV, DK, 16)  # fmt: skip

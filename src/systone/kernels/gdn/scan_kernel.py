@@ -2,8 +2,9 @@
 
 Everything is kept transposed (value axis first), so that the FP32 state stays in registers and is
 the left operand of every product. FP32 operands enter the bf16 tensor cores as high + low pairs;
-the low x low product (2^-16 of the result) is left out. With S the state at the chunk's start:
-D = X (beta (v - e^G |k| k S)), o = e^G q S + P D, S' = e^G_n S + (e^(G_n - G) k)^T D.
+the low x low product (2^-16 of the result) is left out. With S the state at the chunk's start, Z
+and Y from the chunk kernel:
+    x = v - e^G |k|^-1 k S,   o = e^G q S + Y x,   S' = e^G_n S + k^T Z x.
 """
 
 import triton
@@ -15,45 +16,34 @@ from systone.kernels.gdn.chunk_kernel import MATRICES, SCALARS, WIDTH
 
 @triton.jit
 def _chunk(
-    state, k, q, v, x_high, x_low, p_high, p_low, scalar_ptr, out_ptr, length,
-    HV: tl.constexpr, DV: tl.constexpr, BV: tl.constexpr, TILE: tl.constexpr,
-    UPDATE: tl.constexpr,
+    state, q, k, v, z_high, y_high, z_low, y_low, scalar_ptr, length,
+    HV: tl.constexpr, TILE: tl.constexpr, UPDATE: tl.constexpr,
 ):  # fmt: skip
-    """One chunk of loaded tiles: k, q [TILE, DK], v [TILE, BV], matrices [TILE, TILE]; rows beyond
-    `length` are zero. Pointers stand at the chunk's first token and at the head. state [BV, DK]."""
+    """One chunk of loaded tiles: q, k [TILE, DK], v [TILE, BV], matrices [TILE, TILE]; rows beyond
+    `length` are zero. state [BV, DK] -> (state, outputs [BV, TILE])."""
     i = tl.arange(0, TILE)
-    e = tl.arange(0, BV)
-    valid = i < length
     scalars = scalar_ptr + i * (HV * SCALARS)
-    read = tl.load(scalars, mask=valid, other=0.0)
-    beta = tl.load(scalars + 1, mask=valid, other=0.0)
-    ask = tl.load(scalars + 2, mask=valid, other=0.0)
+    read = tl.load(scalars, mask=i < length, other=0.0)
+    ask = tl.load(scalars + 1, mask=i < length, other=0.0)
 
-    s_high, s_low = bf16_pair(state)
-    held = tl.dot(s_high, tl.trans(k))
-    held = tl.dot(s_low, tl.trans(k), held)
-    result = tl.dot(s_high, tl.trans(q))
-    result = tl.dot(s_low, tl.trans(q), result) * ask[None, :]
-    fresh = tl.trans(v).to(tl.float32) - held * read[None, :]
-    high, low = bf16_pair(fresh * beta[None, :])
-    delta = tl.dot(high, tl.trans(x_high))
-    delta = tl.dot(low, tl.trans(x_high), delta)
-    delta = tl.dot(high, tl.trans(x_low), delta)
-
-    high, low = bf16_pair(delta)
-    result = tl.dot(high, tl.trans(p_high), result)
-    result = tl.dot(low, tl.trans(p_high), result)
-    result = tl.dot(high, tl.trans(p_low), result)
-    to = out_ptr + i[None, :] * (HV * DV) + e[:, None]
-    tl.store(to, result.to(out_ptr.dtype.element_ty), mask=valid[None, :])
-
+    high, low = bf16_pair(state)
+    held = tl.dot(high, tl.trans(k))
+    held = tl.dot(low, tl.trans(k), held)
+    result = tl.dot(high, tl.trans(q))
+    result = tl.dot(low, tl.trans(q), result) * ask[None, :]
+    high, low = bf16_pair(tl.trans(v).to(tl.float32) - held * read[None, :])
     if UPDATE:
-        write = tl.load(scalars + 3, mask=valid, other=0.0)
-        high, low = bf16_pair(delta * write[None, :])
-        state = state * tl.load(scalar_ptr + 4)
-        state = tl.dot(high, k, state)
-        state = tl.dot(low, k, state)
-    return state
+        delta = tl.dot(high, tl.trans(z_high))
+        delta = tl.dot(low, tl.trans(z_high), delta)
+        delta = tl.dot(high, tl.trans(z_low), delta)
+        d_high, d_low = bf16_pair(delta)
+        state = state * tl.load(scalar_ptr + 2)
+        state = tl.dot(d_high, k, state)
+        state = tl.dot(d_low, k, state)
+    result = tl.dot(high, tl.trans(y_high), result)
+    result = tl.dot(low, tl.trans(y_high), result)
+    result = tl.dot(high, tl.trans(y_low), result)
+    return state, result
 
 
 @triton.jit
@@ -68,21 +58,25 @@ def _last_chunk(
     e = tl.arange(0, BV)
     inside = (i < length)[:, None]
     at = q_ptr + i[:, None] * stride_x + d[None, :]
-    q = tl.load(at, mask=inside, other=0.0)
     k = tl.load(at + HK * DK, mask=inside, other=0.0)
+    q = tl.load(at, mask=inside, other=0.0)
     v = tl.load(v_ptr + i[:, None] * stride_x + e[None, :], mask=inside, other=0.0)
     at = matrix_ptr + i[:, None] * (HV * MATRICES * WIDTH) + i[None, :]
-    x_high = tl.load(at, mask=inside, other=0.0)
-    x_low = tl.load(at + WIDTH, mask=inside, other=0.0)
-    p_high = tl.load(at + 2 * WIDTH, mask=inside, other=0.0)
-    p_low = tl.load(at + 3 * WIDTH, mask=inside, other=0.0)
-    return _chunk(state, k, q, v, x_high, x_low, p_high, p_low, scalar_ptr, out_ptr, length,
-                  HV, DV, BV, TILE, UPDATE)  # fmt: skip
+    z_high = tl.load(at, mask=inside, other=0.0)
+    y_high = tl.load(at + WIDTH, mask=inside, other=0.0)
+    z_low = tl.load(at + 2 * WIDTH, mask=inside, other=0.0)
+    y_low = tl.load(at + 3 * WIDTH, mask=inside, other=0.0)
+    state, result = _chunk(
+        state, q, k, v, z_high, y_high, z_low, y_low, scalar_ptr, length, HV, TILE, UPDATE
+    )
+    to = out_ptr + i[None, :] * (HV * DV) + e[:, None]
+    tl.store(to, result.to(out_ptr.dtype.element_ty), mask=(i < length)[None, :])
+    return state
 
 
 @triton.jit
 def _full_chunks(
-    state, qk_tiles, v_tiles, matrix_tiles, qkv_ptr, matrix_ptr, scalar_ptr, out_ptr,
+    state, qk_tiles, v_tiles, matrix_tiles, out_tiles, qkv_ptr, matrix_ptr, scalar_ptr, out_ptr,
     first, chunks, head, e0, stride_x,
     HK: tl.constexpr, HV: tl.constexpr, DK: tl.constexpr, DV: tl.constexpr, BV: tl.constexpr,
     STAGES: tl.constexpr, DESCRIPTORS: tl.constexpr,
@@ -94,15 +88,16 @@ def _full_chunks(
     for c in tl.range(0, chunks, num_stages=STAGES, disable_licm=True):
         row = first + c * 64
         at = row.to(tl.int64)
+        scalar = scalar_ptr + (at * HV + head) * SCALARS
         if DESCRIPTORS:
             k = qk_tiles.load([row, HK * DK + key])
             q = qk_tiles.load([row, key])
             v = v_tiles.load([row, value])
             m = head * MATRICES
-            x_high = tl.reshape(matrix_tiles.load([row, m, 0]), (64, 64))
-            x_low = tl.reshape(matrix_tiles.load([row, m + 1, 0]), (64, 64))
-            p_high = tl.reshape(matrix_tiles.load([row, m + 2, 0]), (64, 64))
-            p_low = tl.reshape(matrix_tiles.load([row, m + 3, 0]), (64, 64))
+            z_high = tl.reshape(matrix_tiles.load([row, m, 0]), (64, 64))
+            y_high = tl.reshape(matrix_tiles.load([row, m + 1, 0]), (64, 64))
+            z_low = tl.reshape(matrix_tiles.load([row, m + 2, 0]), (64, 64))
+            y_low = tl.reshape(matrix_tiles.load([row, m + 3, 0]), (64, 64))
         else:
             x = qkv_ptr + at * stride_x + i[:, None] * stride_x
             d = tl.arange(0, DK)[None, :]
@@ -111,31 +106,35 @@ def _full_chunks(
             v = tl.load(x + (value + tl.arange(0, BV)[None, :]))
             m = matrix_ptr + (at * HV + head) * (MATRICES * WIDTH)
             m += i[:, None] * (HV * MATRICES * WIDTH) + i[None, :]
-            x_high = tl.load(m)
-            x_low = tl.load(m + WIDTH)
-            p_high = tl.load(m + 2 * WIDTH)
-            p_low = tl.load(m + 3 * WIDTH)
-        state = _chunk(
-            state, k, q, v, x_high, x_low, p_high, p_low,
-            scalar_ptr + (at * HV + head) * SCALARS, out_ptr + (at * HV + head) * DV + e0,
-            64, HV, DV, BV, 64, True,
-        )  # fmt: skip
+            z_high = tl.load(m)
+            y_high = tl.load(m + WIDTH)
+            z_low = tl.load(m + 2 * WIDTH)
+            y_low = tl.load(m + 3 * WIDTH)
+        state, result = _chunk(
+            state, q, k, v, z_high, y_high, z_low, y_low, scalar, 64, HV, 64, True
+        )
+        result = tl.trans(result.to(out_ptr.dtype.element_ty))
+        if DESCRIPTORS:
+            out_tiles.store([row, head * DV + e0], result)
+        else:
+            to = out_ptr + (at * HV + head) * DV + e0
+            tl.store(to + i[:, None] * (HV * DV) + tl.arange(0, BV)[None, :], result)
     return state
 
 
 @triton.jit(do_not_specialize=["range_at"])
 def gdn_scan_kernel(
-    qk_tiles, v_tiles, matrix_tiles, qkv_ptr, matrix_ptr, scalar_ptr, state_ptr, out_ptr,
-    range_ptr, range_at, list_ptr, start_ptr, length_ptr, chunk_ptr, tile_ptr, parent_ptr, slot_ptr,
-    stride_x,
+    qk_tiles, v_tiles, matrix_tiles, out_tiles,
+    qkv_ptr, matrix_ptr, scalar_ptr, state_ptr, out_ptr, range_ptr, range_at, entry_ptr, stride_x,
     HK: tl.constexpr, HV: tl.constexpr, DK: tl.constexpr, DV: tl.constexpr, BV: tl.constexpr,
     LEAF: tl.constexpr, STAGES: tl.constexpr, DESCRIPTORS: tl.constexpr,
 ):  # fmt: skip
-    """Walks segments list[range[range_at]:range[range_at + 1]]; a program owns one (head, value block).
+    """Walks the scan entries range[range_at] .. range[range_at + 1]; a program owns one (head,
+    block of values) and a run of entries. An entry: flat start, length, parent's slot, own slot.
 
     States are [slots, HV, DV, DK]. A leaf writes none, and siblings next to each other in the list
-    share one load of their parent's state as long as it is unchanged. `*_tiles`: descriptors of qkv
-    and of the matrices where the device has them."""
+    share one load of their parent's state as long as it is unchanged. `*_tiles`: descriptors of
+    qkv, of the matrices and of the output where the device has them."""
     BLOCKS: tl.constexpr = DV // BV
     lane = tl.program_id(0) % (HV * BLOCKS)
     part = tl.program_id(0) // (HV * BLOCKS)
@@ -151,31 +150,35 @@ def gdn_scan_kernel(
     inside = (e0 + e)[:, None] * DK + d[None, :]
     state = tl.zeros((BV, DK), dtype=tl.float32)
     held = -1
-    for n in range(begin + part * share, tl.minimum(begin + (part + 1) * share, stop)):
-        seg = tl.load(list_ptr + n)
-        parent = tl.load(parent_ptr + seg)
+    last = tl.minimum(begin + (part + 1) * share, stop)
+    for n in tl.range(begin + part * share, last, disable_licm=True):
+        first = tl.load(entry_ptr + n * 4)
+        length = tl.load(entry_ptr + n * 4 + 1)
+        parent = tl.load(entry_ptr + n * 4 + 2)
         if (parent != held) | (parent < 0):
             base = (tl.maximum(parent, 0).to(tl.int64) * HV + head) * (DV * DK)
-            state = tl.load(state_ptr + base + inside, mask=(inside >= 0) & (parent >= 0), other=0.0)
-        first = tl.load(start_ptr + seg)
-        chunks = tl.load(chunk_ptr + seg + 1) - tl.load(chunk_ptr + seg)
-        tile = tl.load(tile_ptr + tl.load(chunk_ptr + seg + 1) - 1)
+            state = tl.load(
+                state_ptr + base + inside, mask=(inside >= 0) & (parent >= 0), other=0.0
+            )
+        whole = (length - 1) // 64
         state = _full_chunks(
-            state, qk_tiles, v_tiles, matrix_tiles, qkv_ptr, matrix_ptr, scalar_ptr, out_ptr,
-            first, chunks - 1, head, e0, stride_x, HK, HV, DK, DV, BV, STAGES, DESCRIPTORS,
+            state, qk_tiles, v_tiles, matrix_tiles, out_tiles,
+            qkv_ptr, matrix_ptr, scalar_ptr, out_ptr,
+            first, whole, head, e0, stride_x, HK, HV, DK, DV, BV, STAGES, DESCRIPTORS,
         )  # fmt: skip
-        held = tl.where(chunks > 1, -1, parent)
-        rest = tl.load(length_ptr + seg) - (chunks - 1) * 64
-        at = first.to(tl.int64) + (chunks - 1) * 64
+        held = tl.where(whole > 0, -1, parent)
+        rest = length - whole * 64
+        at = first.to(tl.int64) + whole * 64
         q = qkv_ptr + at * stride_x + head // (HV // HK) * DK
         v = qkv_ptr + at * stride_x + 2 * HK * DK + head * DV + e0
         matrix = matrix_ptr + (at * HV + head) * (MATRICES * WIDTH)
         scalar = scalar_ptr + (at * HV + head) * SCALARS
         out = out_ptr + (at * HV + head) * DV + e0
-        if tile == 64:
+        # the tile is a function of the segment's own length, as in the planner's `chunk_tile`
+        if rest > 32:
             state = _last_chunk(state, q, v, matrix, scalar, out, rest, stride_x,
                                 HK, HV, DK, DV, BV, 64, not LEAF)  # fmt: skip
-        elif tile == 32:
+        elif rest > 16:
             state = _last_chunk(state, q, v, matrix, scalar, out, rest, stride_x,
                                 HK, HV, DK, DV, BV, 32, not LEAF)  # fmt: skip
         else:
@@ -183,5 +186,6 @@ def gdn_scan_kernel(
                                 HK, HV, DK, DV, BV, 16, not LEAF)  # fmt: skip
         if not LEAF:
             held = -1
-            base = (tl.load(slot_ptr + seg).to(tl.int64) * HV + head) * (DV * DK)
+            slot = tl.load(entry_ptr + n * 4 + 3)
+            base = (slot.to(tl.int64) * HV + head) * (DV * DK)
             tl.store(state_ptr + base + inside, state)

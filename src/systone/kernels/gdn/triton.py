@@ -16,7 +16,7 @@ from systone.kernels.config import table_of
 from systone.kernels.gdn.chunk_kernel import gdn_chunk_kernel
 from systone.kernels.gdn.reference import L2_EPS
 from systone.kernels.gdn.scan_kernel import gdn_scan_kernel
-from systone.kernels.work import CHUNKS, ZERO, WorkTables
+from systone.kernels.work import CHUNKS, WorkTables
 
 CHUNK_PROGRAMS_PER_SM = 4
 
@@ -24,16 +24,18 @@ CHUNK_PROGRAMS_PER_SM = 4
 @dataclass(frozen=True, slots=True, eq=False)
 class GdnScratch:
     """What the chunk kernel leaves for the scans: matrices bf16 [T, Hv, 4, 64], scalars FP32
-    [T, Hv, 8]. Needs no clearing."""
+    [T, Hv, 4]; `blocks` FP32 [programs, 64, 16] is its own. Needs no clearing."""
 
     matrices: Tensor
     scalars: Tensor
+    blocks: Tensor
 
     @classmethod
     def empty(cls, tokens: int, value_heads: int, device: torch.device) -> GdnScratch:
         return cls(
             torch.empty(tokens, value_heads, 4, 64, dtype=torch.bfloat16, device=device),
-            torch.empty(tokens, value_heads, 8, dtype=torch.float32, device=device),
+            torch.empty(tokens, value_heads, 4, dtype=torch.float32, device=device),
+            torch.empty(_chunk_programs(device), 64, 16, dtype=torch.float32, device=device),
         )
 
 
@@ -67,8 +69,8 @@ def gated_delta_rule(
     assert states.is_contiguous() and out.is_contiguous()
     config, processors = table_of(qkv.device)
 
-    gdn_chunk_kernel[(CHUNK_PROGRAMS_PER_SM * processors,)](
-        qkv, a, b, A_log, dt_bias, scratch.matrices, scratch.scalars,
+    gdn_chunk_kernel[(_chunk_programs(qkv.device),)](
+        qkv, a, b, A_log, dt_bias, scratch.matrices, scratch.scalars, scratch.blocks,
         tables.counts, tables.chunk_start, tables.chunk_len, tables.chunk_tile,
         qkv.stride(0), a.stride(0), b.stride(0), key_dim**-0.5, L2_EPS,
         COUNT=CHUNKS, HK=num_key_heads, HV=heads, DK=key_dim, num_warps=4,
@@ -77,23 +79,25 @@ def gated_delta_rule(
     block = config.gdn_value_block
     lanes = heads * (value_dim // block)
     parts = max(1, config.gdn_programs_per_sm * processors // lanes)
-    tiles = (qkv, qkv, scratch.matrices)
+    tiles = (qkv, qkv, scratch.matrices, out)
     if config.descriptors:
         tiles = (
             TensorDescriptor.from_tensor(qkv, [64, key_dim]),
             TensorDescriptor.from_tensor(qkv, [64, block]),
             TensorDescriptor.from_tensor(scratch.matrices.flatten(1, 2), [64, 1, 64]),
+            TensorDescriptor.from_tensor(out.flatten(1), [64, block]),
         )
-    depths = tables.inner_ptr.shape[0] - 1
-    for depth in range(depths + 1):
-        leaf = depth == depths
+    launches = tables.scan_ptr.shape[0] - 1
+    for depth in range(launches):
         gdn_scan_kernel[(lanes * parts,)](
             *tiles, qkv, scratch.matrices, scratch.scalars, states, out,
-            tables.counts if leaf else tables.inner_ptr, ZERO if leaf else depth,
-            tables.leaf_seg if leaf else tables.inner_seg,
-            tables.seg_start, tables.seg_len, tables.seg_chunk_ptr, tables.chunk_tile,
-            tables.parent_slot, tables.state_slot, qkv.stride(0),
+            tables.scan_ptr, depth, tables.scan_entries, qkv.stride(0),
             HK=num_key_heads, HV=heads, DK=key_dim, DV=value_dim, BV=block,
-            LEAF=leaf, STAGES=config.gdn_stages, DESCRIPTORS=config.descriptors, num_warps=4,
+            LEAF=depth == launches - 1, STAGES=config.gdn_stages, DESCRIPTORS=config.descriptors,
+            num_warps=4,
         )  # fmt: skip
     return out
+
+
+def _chunk_programs(device: torch.device) -> int:
+    return CHUNK_PROGRAMS_PER_SM * table_of(device)[1]

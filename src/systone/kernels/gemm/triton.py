@@ -20,9 +20,7 @@ def linear(x: Tensor, weight: Tensor, *, out: Tensor | None = None) -> Tensor:
     """See `reference.linear`; bf16 only."""
     config, processors = table_of(x.device)
     tile = config.gemm_tile(x.shape[0])
-    return linear_with(
-        x, weight, out, tile, processors, descriptors=config.descriptors
-    )
+    return linear_with(x, weight, out, tile, processors, descriptors=config.descriptors)
 
 
 def linear_with(
@@ -62,6 +60,4 @@ def linear_with(
 
 def _describable(*tensors: Tensor) -> bool:
     """A tensor descriptor needs 16-byte aligned rows."""
-    return all(
-        t.data_ptr() % 16 == 0 and t.stride(0) * t.element_size() % 16 == 0 for t in tensors
-    )
+    return all(t.data_ptr() % 16 == 0 and t.stride(0) * t.element_size() % 16 == 0 for t in tensors)

@@ -13,17 +13,12 @@ from torch import Tensor
 
 from systone.kernels.head.reference import LANES
 
-
-@triton.jit
-def _halve(lanes, N: tl.constexpr):
-    """Sum of [N] lanes, the upper half onto the lower until one is left."""
-    if N == 1:
-        return tl.sum(lanes, axis=0)
-    return _halve(tl.sum(tl.reshape(lanes, (2, N // 2)), axis=0), N // 2)
+assert LANES == 2**10
 
 
 @triton.jit
 def _fixed_dot(x_ptr, y_ptr, width, N: tl.constexpr):
+    STEPS: tl.constexpr = 10
     lane = tl.arange(0, N)
     total = tl.zeros((N,), dtype=tl.float32)
     for first in range(0, width, N):
@@ -31,7 +26,9 @@ def _fixed_dot(x_ptr, y_ptr, width, N: tl.constexpr):
         x = tl.load(x_ptr + first + lane, mask=inside, other=0.0).to(tl.float32)
         y = tl.load(y_ptr + first + lane, mask=inside, other=0.0).to(tl.float32)
         total += x * y
-    return _halve(total, N)
+    for _ in tl.static_range(STEPS):  # the upper half onto the lower until one is left
+        total = tl.sum(tl.reshape(total, (2, total.shape[0] // 2)), axis=0)
+    return tl.sum(total, axis=0)
 
 
 @triton.jit

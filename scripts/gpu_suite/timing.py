@@ -1,0 +1,51 @@
+"""Times device work as CUDA graph replays, and names the machine it ran on."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from statistics import median
+
+import torch
+import triton
+
+
+def graph_ms(call: Callable[[], object], *, calls: int = 10, replays: int = 7) -> float:
+    """Median milliseconds of one call: `calls` of them captured in one graph, replayed."""
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        for _ in range(3):
+            call()
+    torch.cuda.current_stream().wait_stream(stream)
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for _ in range(calls):
+            call()
+    graph.replay()
+    times = []
+    for _ in range(replays):
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        begin.record()
+        graph.replay()
+        end.record()
+        end.synchronize()
+        times.append(begin.elapsed_time(end) / calls)
+    return median(times)
+
+
+def machine() -> dict[str, str]:
+    """Commit is added by the caller: the copy on a lent machine may lack its history."""
+    query = "driver_version,clocks.sm,clocks.mem,temperature.gpu"
+    found = subprocess.run(
+        ["nvidia-smi", f"--query-gpu={query}", "--format=csv,noheader"],
+        capture_output=True, text=True, check=False,
+    ).stdout.strip()  # fmt: skip
+    return {
+        "device": torch.cuda.get_device_name(),
+        "driver": found.split(",")[0],
+        "clocks": found,
+        "torch": torch.__version__,
+        "triton": triton.__version__,
+    }

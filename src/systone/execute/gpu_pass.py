@@ -1,0 +1,185 @@
+"""One pass on a GPU as a fixed list of launches into an arena: no allocation, no host round trip.
+
+Rows are padded to a bucket and pad rows are carried along: every operator treats a row alone, and
+the ones that know tries read true counts from device memory. T padded tokens, R padded read-outs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from systone.execute.gpu_arena import Arena
+from systone.execute.gpu_gemm import Products
+from systone.kernels.attention import triton as attention
+from systone.kernels.conv.triton import causal_conv_silu
+from systone.kernels.gather.triton import gather_rows
+from systone.kernels.gdn.triton import gated_delta_rule
+from systone.kernels.head.triton import scalar_head
+from systone.kernels.norm import triton as norm
+from systone.kernels.rope import triton as rope
+from systone.kernels.swiglu.triton import swiglu
+from systone.kernels.work import WorkTables
+from systone.nn.config import TextConfig
+from systone.nn.decision import DecisionModel
+from systone.nn.text_weights import AttentionWeights, DeltaWeights, LayerWeights
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GpuPass:
+    """A model's layers over an arena. `angles`: cos | sin of every position, bf16 [P, rotary]."""
+
+    model: DecisionModel
+    arena: Arena
+    products: Products
+    angles: Tensor
+
+    @property
+    def config(self) -> TextConfig:
+        return self.model.stack.config
+
+    def launch(self, tables: WorkTables) -> Tensor:
+        """Enqueue a pass; FP32 scores [R, 1] in the arena, valid once the stream gets there."""
+        weights, eps = self.model.stack.weights, self.config.rms_norm_eps
+        tokens, hidden = tables.num_tokens, self.config.hidden_size
+        residual = self.arena.take("residual", tokens, hidden)
+        normed = self.arena.take("normed", tokens, hidden)
+        angles = self.arena.take("angles", tokens, self.config.rotary_dim)
+        gather_rows(self.angles, tables.positions, out=angles)
+        gather_rows(weights.embed, tables.token_ids, out=residual)
+        norm.rms_norm(residual, weights.layers[0].input_norm, eps, out=normed)
+        for layer, after in zip(weights.layers[:-1], weights.layers[1:], strict=True):
+            mixed = self._mix(normed, layer, angles, tables)
+            self._finish(mixed, layer, after.input_norm, residual, normed, "")
+        return self._last(weights.layers[-1], normed, residual, angles, tables)
+
+    def _last(
+        self, layer: LayerWeights, normed: Tensor, residual: Tensor, angles: Tensor,
+        tables: WorkTables,
+    ) -> Tensor:  # fmt: skip
+        """The last layer for read-out rows, the final norm and the head."""
+        rows, hidden = tables.num_readouts, self.config.hidden_size
+        chosen = self.arena.take("last_normed", rows, hidden)
+        kept = self.arena.take("last_residual", rows, hidden)
+        gather_rows(residual, tables.readout_token, out=kept)
+        if isinstance(layer.mixer, AttentionWeights):
+            gather_rows(normed, tables.readout_token, out=chosen)
+            mixed = self._attend_readouts(normed, chosen, layer.mixer, angles, tables)
+        else:
+            mixed = self._delta_readouts(normed, layer.mixer, tables)
+        self._finish(mixed, layer, self.model.stack.weights.norm, kept, chosen, "last_")
+        scores = self.arena.scores[:rows]
+        return scalar_head(chosen, self.model.head_weight, self.model.head_bias, out=scores)
+
+    def _mix(
+        self, normed: Tensor, layer: LayerWeights, angles: Tensor, tables: WorkTables
+    ) -> Tensor:
+        """A token mixer up to its output projection: [T, heads * width]."""
+        if isinstance(layer.mixer, AttentionWeights):
+            return self._attend(normed, layer.mixer, angles, tables)
+        core, z = self._delta(normed, layer.mixer, tables)
+        mixed = self.arena.take("mixed", normed.shape[0], self.config.value_width)
+        return norm.gated_rms_norm(core, z, layer.mixer.norm, self.config.rms_norm_eps, out=mixed)
+
+    def _finish(
+        self, mixed: Tensor, layer: LayerWeights, next_norm: Tensor, residual: Tensor,
+        normed: Tensor, part: str,
+    ) -> None:  # fmt: skip
+        """Output projection, MLP and the norms behind both; `residual` and `normed` are updated."""
+        rows, eps, inner = mixed.shape[0], self.config.rms_norm_eps, self.config.intermediate_size
+        delta = self.arena.take(f"{part}delta", rows, self.config.hidden_size)
+        self.products.linear(mixed, layer.mixer.out_proj, delta)
+        norm.add_rms_norm(delta, residual, layer.post_norm, eps, out=normed, residual_out=residual)
+        gate_up = self.arena.take(f"{part}wide", rows, 2 * inner)
+        self.products.linear(normed, layer.gate_up, gate_up)
+        active = swiglu(gate_up, out=self.arena.take(f"{part}middle", rows, inner))
+        self.products.linear(active, layer.down, delta)
+        norm.add_rms_norm(delta, residual, next_norm, eps, out=normed, residual_out=residual)
+
+    def _delta(
+        self, normed: Tensor, weights: DeltaWeights, tables: WorkTables
+    ) -> tuple[Tensor, Tensor]:
+        """GDN outputs [T, Hv, Dv] and the gate z [T, V] (a view of the projection)."""
+        config, rows = self.config, normed.shape[0]
+        heads, values = config.linear_value_heads, config.value_width
+        width = weights.in_proj.shape[0]
+        projected = self.arena.take("wide", rows, width)
+        self.products.linear(normed, weights.in_proj, projected)
+        qkv, z, b, a = torch.split(projected, [config.conv_width, values, heads, heads], dim=-1)
+        convolved = self.arena.take("middle", rows, config.conv_width)
+        causal_conv_silu(qkv, weights.conv, tables, out=convolved)
+        core = gated_delta_rule(
+            convolved, b, a, weights.A_log, weights.dt_bias, tables,
+            num_key_heads=config.linear_key_heads, key_dim=config.linear_key_dim,
+            value_dim=config.linear_value_dim, states=self.arena.states,
+            out=self.arena.take("core", rows, heads, config.linear_value_dim),
+            scratch=self.arena.scratch(rows),
+        )  # fmt: skip
+        return core, z
+
+    def _delta_readouts(self, normed: Tensor, weights: DeltaWeights, tables: WorkTables) -> Tensor:
+        config, rows = self.config, tables.num_readouts
+        core, z = self._delta(normed, weights, tables)
+        shape = (rows, config.linear_value_heads, config.linear_value_dim)
+        core = gather_rows(core, tables.readout_token, out=self.arena.take("last_core", *shape))
+        gate = self.arena.take("last_gate", rows, config.value_width)
+        gather_rows(z, tables.readout_token, out=gate)
+        mixed = self.arena.take("last_mixed", rows, config.value_width)
+        return norm.gated_rms_norm(core, gate, weights.norm, config.rms_norm_eps, out=mixed)
+
+    def _attend(
+        self, normed: Tensor, weights: AttentionWeights, angles: Tensor, tables: WorkTables
+    ) -> Tensor:
+        config, rows = self.config, normed.shape[0]
+        projected = self.arena.take("wide", rows, weights.in_proj.shape[0])
+        self.products.linear(normed, weights.in_proj, projected)
+        queries = 2 * config.num_heads * config.head_dim
+        q, gate = self._split_queries(projected[:, :queries])
+        k, v = self._split_keys(projected[:, queries:])
+        cos, sin = angles.chunk(2, dim=1)
+        q, k = rope.qk_norm_rope(
+            q, k, weights.q_norm, weights.k_norm, cos, sin, config.rms_norm_eps,
+            q_out=self.arena.take("core", *q.shape), k_out=self.arena.take("middle", *k.shape),
+        )  # fmt: skip
+        mixed = self.arena.take("mixed", rows, config.num_heads * config.head_dim)
+        return attention.trie_attention(
+            q, k, v, gate, tables, scale=config.head_dim**-0.5, out=mixed
+        )
+
+    def _attend_readouts(
+        self, normed: Tensor, chosen: Tensor, weights: AttentionWeights, angles: Tensor,
+        tables: WorkTables,
+    ) -> Tensor:  # fmt: skip
+        config, eps, rows = self.config, self.config.rms_norm_eps, chosen.shape[0]
+        queries = 2 * config.num_heads * config.head_dim
+        keys = self.arena.take("wide", normed.shape[0], weights.in_proj.shape[0] - queries)
+        self.products.linear(normed, weights.in_proj[queries:], keys)
+        k, v = self._split_keys(keys)
+        cos, sin = angles.chunk(2, dim=1)
+        k = rope.norm_rope(
+            k, weights.k_norm, cos, sin, eps, out=self.arena.take("middle", *k.shape)
+        )
+        projected = self.arena.take("last_wide", rows, queries)
+        self.products.linear(chosen, weights.in_proj[:queries], projected)
+        q, gate = self._split_queries(projected)
+        turned = self.arena.take("last_angles", rows, config.rotary_dim)
+        cos, sin = gather_rows(angles, tables.readout_token, out=turned).chunk(2, dim=1)
+        q = rope.norm_rope(
+            q, weights.q_norm, cos, sin, eps, out=self.arena.take("last_core", *q.shape)
+        )
+        mixed = self.arena.take("last_mixed", rows, config.num_heads * config.head_dim)
+        return attention.readout_attention(
+            q, k, v, gate, tables, scale=config.head_dim**-0.5, out=mixed
+        )
+
+    def _split_queries(self, projected: Tensor) -> tuple[Tensor, Tensor]:
+        """Views q and gate [rows, Hq, D]."""
+        heads = projected.view(-1, self.config.num_heads, 2, self.config.head_dim)
+        return heads[:, :, 0], heads[:, :, 1]
+
+    def _split_keys(self, projected: Tensor) -> tuple[Tensor, Tensor]:
+        """Views k and v [rows, Hk, D]."""
+        heads = projected.view(-1, 2, self.config.num_kv_heads, self.config.head_dim)
+        return heads[:, 0], heads[:, 1]
