@@ -22,7 +22,7 @@ import uvloop
 from systone.config import Settings
 from systone.engine import Engine, Source
 from systone.errors import ConfigError
-from systone.models import registry
+from systone.models.registry import check as check_source
 from systone.server.app import create_app
 from systone.server.listener import HttpServer, bind, http_server, url_of
 
@@ -39,7 +39,7 @@ def serve(settings: Settings, models: Sequence[Source] | None = None) -> int:
     `models`: what to serve instead of `settings.models` (already loaded ones)."""
     if models is None:
         for model in settings.models:
-            registry.check(model.source)
+            check_source(model.source)
     sock = bind(settings.server.host, settings.server.port)
     engine = Engine(settings.models if models is None else models, settings.engine)
     for number in SIGNALS:
