@@ -67,6 +67,7 @@ def test_the_rules_round_where_their_names_say() -> None:
     assert not torch.equal(single, double)
 
 
+@pytest.mark.slow
 def test_double_rounding_is_peft_safe_merge_but_for_its_product(tmp_path: Path) -> None:
     peft = pytest.importorskip("peft")
     w, a, b = parts(out=256, fan_in=128)

@@ -202,8 +202,11 @@ def _merges(ranks: dict[bytes, int]) -> list[tuple[int, int]]:
     find = ranks.get
     merges: list[tuple[int, int]] = []
     for token in sorted(ranks, key=ranks.__getitem__):
-        splits = ((find(token[:at]), find(token[at:])) for at in range(1, len(token)))
-        merges += sorted((a, b) for a, b in splits if a is not None and b is not None)
+        merges += sorted(
+            (left, right)
+            for at in range(1, len(token))
+            if (left := find(token[:at])) is not None and (right := find(token[at:])) is not None
+        )
     return merges
 
 
