@@ -7,6 +7,7 @@ compressed ones in a worker thread, so that nobody else's request waits for them
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -18,7 +19,7 @@ from starlette.responses import Response
 from systone import __version__
 from systone.config import ServerConfig
 from systone.engine import Engine
-from systone.errors import RequestError
+from systone.errors import DeadlineError, RequestError
 from systone.protocol import decisions, jsontext, systemone
 from systone.protocol import models as listing
 from systone.protocol.types import Decision, Request
@@ -113,7 +114,11 @@ class Service:
     async def _receive(self, http: HttpRequest) -> Sent:
         """The body of a caller with a key, if the engine has room for another request at all."""
         self._keys.require(http.headers.get("authorization"))
-        sent = await read_sent(http, self._config.max_body_bytes)
+        try:
+            async with asyncio.timeout(self._left_s(http)):
+                sent = await read_sent(http, self._config.max_body_bytes)
+        except TimeoutError:
+            raise DeadlineError("the deadline passed before the body had arrived") from None
         self._engine.require_room()
         return sent
 
@@ -127,16 +132,20 @@ class Service:
             call.steps["parse"] = time.monotonic() - began
 
     async def _decide(self, http: HttpRequest, call: Call, request: Request) -> Decision:
-        deadline_s = _deadline_s(http, self._config.deadline_s)
-        if deadline_s is not None:
-            deadline_s -= time.monotonic() - call.arrived
-        pending = self._engine.submit(request, deadline_s=deadline_s)
+        pending = self._engine.submit(request, deadline_s=self._left_s(http))
         try:
             decision = await wait_for(pending, http.receive, call)
         finally:
             call.steps.update(pending.stamps.durations_s())
         call.headers["x-systone-model"] = self._engine.exact_name(decision.model)
         return decision
+
+    def _left_s(self, http: HttpRequest) -> float | None:
+        """Seconds left of the request's deadline, which runs from its headers' arrival."""
+        deadline_s = _deadline_s(http, self._config.deadline_s)
+        if deadline_s is None:
+            return None
+        return deadline_s - (time.monotonic() - call_of(http.scope).arrived)
 
     def _extras(self, http: HttpRequest) -> bool:
         return self._config.extras or http.headers.get("x-systone-extras") == "1"
@@ -147,7 +156,7 @@ def _deadline_s(http: HttpRequest, default_s: float | None) -> float | None:
     text = http.headers.get("x-systone-deadline-ms")
     if text is None:
         return default_s
-    if not (text.isascii() and text.isdecimal() and 1 <= int(text) <= MAX_DEADLINE_MS):
+    if not (re.fullmatch(r"[0-9]{1,7}", text) and 1 <= int(text) <= MAX_DEADLINE_MS):
         raise RequestError.at(
             ("x-systone-deadline-ms",),
             f"The header x-systone-deadline-ms must be an integer from 1 to {MAX_DEADLINE_MS}.",

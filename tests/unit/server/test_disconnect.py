@@ -91,6 +91,13 @@ async def test_leaving_while_sending_the_body_ends_quietly(app, engine):
     assert engine.tally().admitted == 0
 
 
+async def test_a_body_that_does_not_arrive_by_the_deadline_is_504(engine):
+    app = create_app(engine, ServerConfig(deadline_s=0.05))
+    caller = Caller(app, b'{"state":', whole=False)
+    await asyncio.wait_for(caller.task, 5)
+    assert caller.sent[0]["status"] == 504
+
+
 async def test_a_handler_that_is_cancelled_takes_its_request_out(app, body, executor, engine):
     holder = await occupied(app, body, executor)
     waiting = Caller(app, json.dumps(body).encode())
