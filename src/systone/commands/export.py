@@ -6,6 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
+from systone.weights.extra import require_torch
 from systone.weights.progress import progress_bar
 
 __all__ = ["configure", "run"]
@@ -33,6 +34,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Raises ConfigError for anything that can't be read, proven or written."""
+    require_torch("systone export")
     from systone.weights.export import export
 
     with progress_bar() as report:

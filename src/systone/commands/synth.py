@@ -7,6 +7,7 @@ import sys
 import time
 from pathlib import Path
 
+from systone.weights.extra import require_torch
 from systone.weights.progress import progress_bar
 
 __all__ = ["configure", "run"]
@@ -25,6 +26,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Raises ConfigError for an unknown name or a directory that isn't new."""
+    require_torch("systone synth")
     from systone.weights.synth import synthesize
 
     began = time.monotonic()

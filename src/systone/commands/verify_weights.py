@@ -9,6 +9,7 @@ import argparse
 import sys
 from pathlib import Path
 
+from systone.weights.extra import require_torch
 from systone.weights.progress import progress_bar
 
 __all__ = ["configure", "run"]
@@ -32,6 +33,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Raises ConfigError: the first thing that is wrong, naming the file."""
+    require_torch("systone verify-weights")
     with progress_bar() as report:
         if args.pin:
             from systone.weights.pin import pin

@@ -75,6 +75,22 @@ def test_pinning_asks_for_the_revision(copy_9b: Path, part: str) -> None:
         call(systone.commands.verify_weights, copy_9b / part, "--pin")
 
 
+@pytest.mark.parametrize(
+    ("command", "arguments"),
+    [
+        (systone.commands.synth, ("open-jev-9b", "--size", "tiny", "--out", "x")),
+        (systone.commands.export, ("a", "b")),
+        (systone.commands.verify_weights, ("a",)),
+    ],
+)
+def test_without_torch_the_commands_say_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, command: ModuleType, arguments: tuple[str, ...]
+) -> None:
+    monkeypatch.setattr("systone.weights.extra.find_spec", lambda name: None)
+    with pytest.raises(ConfigError, match=r"needs torch: pip install systone\[torch\]"):
+        call(command, *arguments)
+
+
 @pytest.mark.slow
 def test_synth_writes_a_tiny_package(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "d"
