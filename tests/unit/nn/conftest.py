@@ -40,7 +40,8 @@ class Tiny:
         with torch.inference_mode():
             return self.ours.scores(DeviceTables.of(tables))
 
-    def official_hidden(self, rows: list[list[int]]) -> Tensor:
+    def official_hidden(self, rows: list[list[int]], *, attention: str = "sdpa") -> Tensor:
+        self.official.config._attn_implementation = attention
         return official_hidden(self.official, rows).float()
 
 

