@@ -13,6 +13,7 @@ from systone.config import ModelSettings
 from systone.errors import ConfigError
 from systone.models.base import Loaded, ModelCard
 from systone.protocol.refusals import unknown_model
+from systone.schedule.budget import Budget
 
 __all__ = ["JEV_ALIASES", "Catalog", "Served", "brief"]
 
@@ -30,6 +31,12 @@ class Served:
     @property
     def name(self) -> str:
         return self.card.name
+
+    @property
+    def budget(self) -> Budget:
+        """What one batch may hold: the settings' bounds, and no more requests than gain by it."""
+        budget, most = self.settings.budget, self.loaded.executor.max_batch_requests
+        return budget if most is None else replace(budget, requests=min(budget.requests, most))
 
 
 class Catalog:

@@ -82,7 +82,7 @@ class DeviceThread:
             self._opened.append(served.loaded.executor)
             served.loaded.executor.start()
         scheduler = Scheduler(
-            {served.name: served.settings.budget for served in catalog.served},
+            {served.name: served.budget for served in catalog.served},
             max_queue=self._config.max_queue,
             quantum_s=self._config.quantum_s,
             clock=self._clock,

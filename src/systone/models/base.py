@@ -110,7 +110,12 @@ PreparedT = TypeVar("PreparedT", bound=Prepared)
 
 
 class Executor(ABC, Generic[PreparedT]):
-    """Owns a device for one model. Every method but `describe` runs on one device thread."""
+    """Owns a device for one model. Every method but `describe` runs on one device thread.
+
+    `max_batch_requests`: more requests than this in one call gain nothing, and would only wait for
+    each other; None: the settings' budget alone decides."""
+
+    max_batch_requests: int | None = None
 
     @abstractmethod
     def start(self) -> None:

@@ -126,6 +126,17 @@ def test_pack_off_runs_one_request_a_batch(executor) -> None:
     assert all(len(batch) == 1 for batch in executor.batches)
 
 
+def test_an_executor_that_gains_nothing_from_batches_gets_single_requests(executor) -> None:
+    executor.max_batch_requests = 1
+    with Engine([fake_model(executor=executor)]) as engine:
+        holder = hold(engine, executor)
+        pending = [engine.submit(Request(f"s{i}", WET)) for i in range(4)]
+        executor.gate.set()
+        for one in (holder, *pending):
+            one.result(5)
+    assert all(len(batch) == 1 for batch in executor.batches)
+
+
 def test_names_aliases_and_revisions_find_their_model() -> None:
     models = [fake_model("one", aliases=("uno",)), fake_model("two")]
     with Engine(models) as engine:
@@ -382,6 +393,7 @@ def test_a_lost_device_is_health_first_then_everyones_error(engine, executor) ->
     executor.gate.set()
     for pending in (holder, waiting):
         assert isinstance(pending.exception(5), EngineDownError)
+    wait_until(lambda: len(seen) == 2)  # callbacks run after `exception` returns
     assert seen == ["failed", "failed"]
     with pytest.raises(EngineDownError, match="device-side assert"):
         engine.decide("new", WET)
