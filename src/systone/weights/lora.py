@@ -37,7 +37,11 @@ __all__ = [
 MergeRule = Literal["double-rounding", "single-rounding", "unrounded"]
 
 ACCUMULATION = "fp32 sum over rank in rising order, one multiply and one add per term"
-_ROWS = 1 << 22  # elements of W merged at a time, so that temporaries stay small
+# Elements of W merged at a time. On the CPU temporaries must be small beside the tensors that stay,
+# or the heap they share grows to twice the model; on a device, launches cost more than memory.
+_BLOCK_CPU = 1 << 18
+_BLOCK_DEVICE = 1 << 24
+_COMPARED = 1 << 20  # elements compared at a time
 # Variants that change the arithmetic; absent, false or empty in every official adapter.
 _VARIANTS = (
     "use_dora",
@@ -89,7 +93,8 @@ def merge(
     a, b = (part.to(weight.device, torch.float32) for part in (a, b))
     kind = torch.float32 if rule == "unrounded" else torch.bfloat16
     merged = torch.empty(weight.shape, dtype=kind, device=weight.device)
-    step = max(1, _ROWS // weight.shape[1])
+    block = _BLOCK_CPU if weight.device.type == "cpu" else _BLOCK_DEVICE
+    step = max(1, block // weight.shape[1])
     for start in range(0, weight.shape[0], step):
         rows = slice(start, start + step)
         delta = low_rank_product(a, b[rows]).mul_(scale)
@@ -203,10 +208,14 @@ def compare(ours: torch.Tensor, theirs: torch.Tensor) -> Difference:
     """Compare two finite bfloat16 tensors of one shape bit by bit."""
     if ours.shape != theirs.shape or {ours.dtype, theirs.dtype} != {torch.bfloat16}:
         raise ValueError("two bfloat16 tensors of one shape are compared")
-    steps = (_ordinal(ours) - _ordinal(theirs)).abs()
-    return Difference(
-        int((steps != 0).sum()), ours.numel(), int(steps.max()) if steps.numel() else 0
-    )
+    differing = largest = 0
+    mine, other = ours.reshape(-1), theirs.reshape(-1)
+    for start in range(0, mine.numel(), _COMPARED):
+        block = slice(start, start + _COMPARED)
+        steps = (_ordinal(mine[block]) - _ordinal(other[block])).abs()
+        differing += int((steps != 0).sum())
+        largest = max(largest, int(steps.max()))
+    return Difference(differing, ours.numel(), largest)
 
 
 def _ordinal(value: torch.Tensor) -> torch.Tensor:

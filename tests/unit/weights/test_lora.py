@@ -50,7 +50,7 @@ def test_merging_gives_the_same_bits_with_any_thread_count(rule: str, threads: i
 def test_rows_merged_together_or_alone_have_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
     w, a, b = parts()
     whole = merge(w, a, b, 2.0, "double-rounding")
-    monkeypatch.setattr("systone.weights.lora._ROWS", 400)  # two rows at a time
+    monkeypatch.setattr("systone.weights.lora._BLOCK_CPU", 400)  # two rows at a time
     assert torch.equal(merge(w, a, b, 2.0, "double-rounding"), whole)
 
 
