@@ -12,20 +12,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
 from systone.errors import Fault
-from systone.protocol.faults import (
-    Loc,
-    missing,
-    not_a_dict,
-    not_a_string,
-    shown,
-    wrong_count,
-)
+from systone.protocol.faults import Loc, missing, shown
+from systone.protocol.rules import WireRules
+from systone.protocol.shapes import ASSET, check
 from systone.protocol.types import Asset, Json
 
-__all__ = ["MAX_ASSETS", "image_format", "read_assets", "unmentioned"]
+__all__ = ["image_format", "read_assets", "unmentioned"]
 
-# Far more than any model reads; bounds the search for placeholders in the texts.
-MAX_ASSETS = 64
 _PNG = b"\x89PNG\r\n\x1a\n"
 _JPEG = b"\xff\xd8\xff"
 
@@ -37,23 +30,26 @@ def image_format(data: bytes) -> Literal["png", "jpeg"] | None:
     return "jpeg" if data.startswith(_JPEG) else None
 
 
-def read_assets(raw: Json, parts: Mapping[str, bytes], faults: list[Fault]) -> dict[str, Asset]:
+def read_assets(
+    raw: Mapping[str, Any], parts: Mapping[str, bytes], rules: WireRules, faults: list[Fault]
+) -> dict[str, Asset]:
     """Assets by placeholder; appends every fault, parts claimed twice or never included."""
     assets: dict[str, Asset] = {}
     claimed: set[str] = set()
-    if raw is not None and type(raw) is not dict:
-        faults.append(not_a_dict(("assets",), raw))
-        return {}
-    if type(raw) is dict:
-        if not raw:
-            faults.append(wrong_count(("assets",), raw, minimum=1))
-        if len(raw) > MAX_ASSETS:
-            faults.append(wrong_count(("assets",), raw, maximum=MAX_ASSETS))
-            return {}
-        for name, body in raw.items():
-            asset = _read_asset(name, body, parts, claimed, faults)
-            if asset is not None:
-                assets[name] = asset
+    for name, body in raw.items():
+        loc: Loc = ("assets", name)
+        found = check(ASSET, body, loc, rules)
+        if not name:
+            found.append(_fault(loc, "An asset's placeholder must not be empty."))
+        if type(body) is dict and not {f.loc[-1] for f in found} & {"part", "data_base64"}:
+            data = _bytes_of(loc, body, parts, claimed, found)
+            form = image_format(data or b"")
+            if data is not None and form is None:
+                msg = f"The asset {shown(name)!r} is neither a PNG nor a JPEG image."
+                found.append(_fault(loc, msg))
+            if data and form and not found:
+                assets[name] = Asset(data, form)
+        faults += found
     faults += [
         _fault(("assets",), f"The part {shown(part)!r} is not used by any asset.")
         for part in parts
@@ -72,27 +68,6 @@ def unmentioned(assets: Mapping[str, Asset], texts: list[Json]) -> list[Fault]:
     ]
 
 
-def _read_asset(
-    name: str, body: Json, parts: Mapping[str, bytes], claimed: set[str], faults: list[Fault]
-) -> Asset | None:
-    loc: Loc = ("assets", name)
-    before = len(faults)
-    if type(body) is not dict:
-        faults.append(not_a_dict(loc, body))
-        return None
-    if not name:
-        faults.append(_fault(loc, "An asset's placeholder must not be empty."))
-    _check_literal((*loc, "type"), body.get("type"), ("image",), faults)
-    _check_literal((*loc, "format"), body.get("format"), ("png", "jpg", "jpeg"), faults)
-    data = _bytes_of(loc, body, parts, claimed, faults)
-    if data is None:
-        return None
-    found = image_format(data)
-    if found is None:
-        faults.append(_fault(loc, f"The asset {shown(name)!r} is neither a PNG nor a JPEG image."))
-    return Asset(data, found) if found and len(faults) == before else None
-
-
 def _bytes_of(
     loc: Loc,
     body: dict[str, Any],
@@ -101,48 +76,26 @@ def _bytes_of(
     faults: list[Fault],
 ) -> bytes | None:
     """An asset's bytes: those of its part, else its base64 text."""
-    if body.get("part") is not None:
-        return _part_of((*loc, "part"), body["part"], parts, claimed, faults)
-    text = body.get("data_base64")
-    if text is None:
+    part, text = body.get("part"), body.get("data_base64")
+    if part is not None:
+        if part in parts and part not in claimed:
+            claimed.add(part)
+            return parts[part]
+        msg = (
+            f"The part {shown(part)!r} is used by more than one asset."
+            if part in parts
+            else f"The body has no multipart part named {shown(part)!r}."
+        )
+        faults.append(_fault((*loc, "part"), msg))
+    elif text is None:
         faults.append(missing((*loc, "data_base64")))
-    elif type(text) is not str:
-        faults.append(not_a_string((*loc, "data_base64"), text))
     else:
         try:
             return base64.b64decode(text, validate=True)
         except (binascii.Error, ValueError):
-            faults.append(
-                _fault(
-                    (*loc, "data_base64"),
-                    "data_base64 must be plain base64 text, without a data: prefix.",
-                )
-            )
+            msg = "data_base64 must be plain base64 text, without a data: prefix."
+            faults.append(_fault((*loc, "data_base64"), msg))
     return None
-
-
-def _part_of(
-    loc: Loc, part: Json, parts: Mapping[str, bytes], claimed: set[str], faults: list[Fault]
-) -> bytes | None:
-    if type(part) is not str:
-        faults.append(not_a_string(loc, part))
-    elif part not in parts:
-        faults.append(_fault(loc, f"The body has no multipart part named {shown(part)!r}."))
-    elif part in claimed:
-        faults.append(_fault(loc, f"The part {shown(part)!r} is used by more than one asset."))
-    else:
-        claimed.add(part)
-        return parts[part]
-    return None
-
-
-def _check_literal(loc: Loc, value: Json, allowed: tuple[str, ...], faults: list[Fault]) -> None:
-    if value is None or (type(value) is str and value in allowed):
-        return
-    *head, last = [f"'{word}'" for word in allowed]
-    expected = f"{', '.join(head)} or {last}" if head else last
-    msg = f"Input should be {expected}"
-    faults.append(Fault(loc, "literal_error", msg, shown(value), {"expected": expected}))
 
 
 def _fault(loc: Loc, msg: str) -> Fault:

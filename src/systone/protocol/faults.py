@@ -21,7 +21,6 @@ __all__ = [
     "not_a_dict",
     "not_a_list",
     "not_a_string",
-    "not_a_text",
     "path_of",
     "sentence_of",
     "shown",
@@ -89,16 +88,6 @@ def shown(value: Json) -> Json:
     if isinstance(value, int) and abs(value) >= 10**_MAX_SHOWN:
         return "<integer of many digits>"
     return value
-
-
-def not_a_text(loc: Loc, value: Json) -> list[Fault]:
-    """The three faults of a text slot (string, object or array) that holds none of them."""
-    given = shown(value)
-    return [
-        Fault((*loc, "str"), "string_type", "Input should be a valid string", given),
-        Fault((*loc, "dict[str,any]"), "dict_type", "Input should be a valid dictionary", given),
-        Fault((*loc, "list[any]"), "list_type", "Input should be a valid list", given),
-    ]
 
 
 def not_a_string(loc: Loc, value: Json) -> Fault:

@@ -1,20 +1,25 @@
 """multipart/form-data bodies (RFC 7578): a `request` part of JSON text, then parts of bytes.
 
-Owns the split into parts; what a part is for is decided by the request's `assets`. A body here is
-already decoded and in memory, so it is cut at its boundary rather than streamed.
+Owns which bodies are refused; the splitting is python-multipart's. What a part is for is decided by
+the request's `assets`. A body here is already decoded and in memory, and its parts stay there.
 """
 
 from __future__ import annotations
 
-from email.message import Message
+import math
+
+from python_multipart.exceptions import FormParserError, ParseError
+from python_multipart.multipart import Field, File, FormParser, parse_options_header
 
 from systone.errors import RequestError
-from systone.protocol.assets import MAX_ASSETS
 from systone.protocol.refusals import body_too_large
+from systone.protocol.shapes import MAX_ASSETS
 
 __all__ = ["split_multipart"]
 
 _MAX_PARTS = MAX_ASSETS + 1  # the request, and as many images as it may name
+# Opens a part of our own before the body, so that a preamble (RFC 2046) is that part's content.
+_OPENING = b'--%b\r\nContent-Disposition: form-data; name="preamble"\r\n\r\n\r\n%b'
 
 
 def split_multipart(
@@ -25,21 +30,14 @@ def split_multipart(
     Raises RequestError (400) for a body that is not well formed, 413 over `max_bytes`."""
     if len(data) > max_bytes:
         raise body_too_large(max_bytes)
-    boundary = _parameter("content-type", content_type, "boundary")
-    if not boundary or len(boundary) > 70:
+    _, parameters = parse_options_header(content_type.encode("latin-1", "replace"))
+    boundary = parameters.get(b"boundary", b"")
+    if not 1 <= len(boundary) <= 70:
         raise _malformed("the Content-Type header names no usable boundary")
-    try:
-        delimiter = b"\r\n--" + boundary.encode("ascii")
-    except UnicodeEncodeError:
-        raise _malformed("the boundary is not ASCII") from None
-    pieces = (b"\r\n" + data).split(delimiter, _MAX_PARTS + 1)
-    if len(pieces) > _MAX_PARTS + 1 and not pieces[-1].startswith(b"--"):
-        raise _malformed(f"it has more than {_MAX_PARTS} parts")
-    if len(pieces) < 2 or not pieces[-1].startswith(b"--"):
-        raise _malformed("the closing boundary is missing")
+    if not boundary.isascii():
+        raise _malformed("the boundary is not ASCII")
     parts: dict[str, bytes] = {}
-    for piece in pieces[1:-1]:
-        name, content = _part(piece)
+    for name, content in _parts(_OPENING % (boundary, data), boundary)[1:]:
         if name in parts:
             raise _malformed(f"the part {name[:100]!r} appears twice")
         parts[name] = content
@@ -49,29 +47,40 @@ def split_multipart(
     return request, parts
 
 
-def _part(piece: bytes) -> tuple[str, bytes]:
-    """Name and content of what stands between two delimiters."""
-    padding, end, rest = piece.partition(b"\r\n")  # blanks may follow a boundary (RFC 2046)
-    if not end or padding.strip(b" \t"):
-        raise _malformed("a boundary is not followed by a line break")
-    head, blank, content = (b"\r\n" + rest).partition(b"\r\n\r\n")
-    if not blank:
-        raise _malformed("a part has no blank line after its headers")
-    for line in head.decode("utf-8", "replace").split("\r\n"):
-        field, _, value = line.partition(":")
-        if field.strip().lower() == "content-disposition":
-            name = _parameter("content-disposition", value.strip(), "name")
-            if name:
-                return name, content
-    raise _malformed("a part has no name")
+def _parts(body: bytes, boundary: bytes) -> list[tuple[str, bytes]]:
+    """Name and content of each part of a body that starts at a boundary."""
+    delimiter = b"\r\n--" + boundary
+    if body.count(delimiter) > _MAX_PARTS + 1:
+        raise _malformed(f"it has more than {_MAX_PARTS} parts")
+    parts: list[tuple[str, bytes]] = []
+    ends: list[bool] = []
 
+    def keep(part: Field | File) -> None:
+        if isinstance(part, File):
+            part.file_object.seek(0)
+            content = part.file_object.read()
+        else:
+            content = part.value or b""
+        if delimiter in content:
+            raise _malformed("a boundary is not followed by a line break")
+        if not part.field_name:
+            raise _malformed("a part has no name")
+        parts.append((part.field_name.decode("utf-8", "replace"), content))
 
-def _parameter(header: str, value: str, parameter: str) -> str | None:
-    """A parameter of a structured header, unquoted."""
-    message = Message()
-    message[header] = value.replace("\r", " ").replace("\n", " ")
-    found = message.get_param(parameter, header=header)
-    return found if isinstance(found, str) else None
+    in_memory = {"MAX_MEMORY_FILE_SIZE": math.inf}
+    form = "multipart/form-data"
+    parser = FormParser(form, keep, keep, lambda: ends.append(True), boundary, config=in_memory)
+    try:
+        parser.write(body)
+    except ParseError as error:
+        raise _malformed(
+            f"a part is damaged, or no blank line follows its headers ({error})"
+        ) from None
+    except FormParserError:
+        raise _malformed("a part has no name") from None
+    if not ends:
+        raise _malformed("the closing boundary is missing")
+    return parts
 
 
 def _malformed(why: str) -> RequestError:

@@ -14,18 +14,13 @@ from typing import Any
 from systone.errors import Fault, RequestError
 from systone.protocol import jsontext
 from systone.protocol.assets import read_assets, unmentioned
-from systone.protocol.faults import (
-    listed,
-    missing,
-    not_a_dict,
-    not_a_string,
-    not_a_text,
-    unknown_fields,
-)
+from systone.protocol.faults import listed, unknown_fields
 from systone.protocol.questions import in_body_order, read_questions
 from systone.protocol.rules import WireLimits, WireRules
+from systone.protocol.shapes import BODY, check
 from systone.protocol.types import (
     Answer,
+    Asset,
     ChoiceAnswer,
     Decision,
     Dialect,
@@ -42,7 +37,6 @@ _FIELDS = ("model", "state", "questions", "assets")
 # Media fields of other servers' dialects. Dropping one would answer about a state without it.
 _FOREIGN_MEDIA = ("images", "files", "audio", "videos")
 _NO_PARTS: Mapping[str, bytes] = MappingProxyType({})
-_TEXT_TYPES = (str, dict, list)
 
 
 def parse(
@@ -63,24 +57,19 @@ def parse(
 
 def read(body: Json, rules: WireRules, parts: Mapping[str, bytes] = _NO_PARTS) -> Request:
     """As `parse`, from the parsed JSON value; the request keeps `body`'s containers."""
+    faults = check(BODY, body, (), rules)
     if type(body) is not dict:
-        raise RequestError([not_a_dict((), body)])
-    faults: list[Fault] = []
-    model = body.get("model")
-    if model is not None and type(model) is not str:
-        faults.append(not_a_string(("model",), model))
-    state = body.get("state")
-    if "state" not in body:
-        faults.append(missing(("state",)))
-    elif type(state) not in _TEXT_TYPES:
-        faults += not_a_text(("state",), state)
+        raise RequestError(faults)
+    refused = {fault.loc[0] for fault in faults}
+    state, model = body.get("state"), body.get("model")
     questions: dict[str, Question] = {}
-    if "questions" in body:
+    if "questions" not in refused:
         questions = read_questions(body["questions"], rules, faults)
-    else:
-        faults.append(missing(("questions",)))
-    assets = read_assets(body.get("assets"), parts, faults) if "assets" in body or parts else {}
-    if assets:
+    assets: dict[str, Asset] = {}
+    if "assets" not in refused and ("assets" in body or parts):
+        assets = read_assets(body.get("assets") or {}, parts, rules, faults)
+    # A question that can't be read may be the one that mentions an asset.
+    if assets and not any(fault.loc[0] == "questions" for fault in faults):
         faults += unmentioned(assets, _texts(state, questions))
     if len(body) > len(_FIELDS) or not body.keys() <= _FIELD_SET:
         faults += _unknown_fields(body, rules)

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-Json: TypeAlias = "None | bool | int | float | str | list[Any] | dict[str, Any]"
+Json: TypeAlias = "bool | int | float | str | list[Any] | dict[str, Any] | None"
 # What a text slot holds (state, instructions, descriptions, levels): text, an object or an array.
 Text: TypeAlias = "str | list[Any] | dict[str, Any]"
 Kind: TypeAlias = Literal["choice", "noul", "score"]

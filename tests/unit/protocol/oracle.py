@@ -1,7 +1,7 @@
-"""System One requests as pydantic models, written from the published schema.
+"""System One requests as plain pydantic models, written from the published schema.
 
-Never imported by the package: the hand-written validator's `loc`s and types are compared with what
-pydantic prints for these.
+Never imported by the package, whose own shapes carry limits, sentences and bounds beside them:
+the `loc`s and types of its faults are compared with what pydantic prints for these.
 """
 
 from __future__ import annotations

@@ -61,6 +61,13 @@ def test_any_text_of_the_request_may_mention_an_asset(parse: Any, place: dict[st
     assert parse(body({"IMG": {"data_base64": b64(PNG)}}, state, **place)).assets
 
 
+def test_a_question_that_cannot_be_read_may_mention_an_asset(faults: Any) -> None:
+    asset = {"IMG": {"data_base64": b64(PNG)}}
+    for questions in ({"q": {"type": "noul", "instructions": "IMG", "criteria": 3}}, 3, {}):
+        found = faults({"state": "s", "questions": questions, "assets": asset})
+        assert {fault.loc[0] for fault in found} == {"questions"}
+
+
 @pytest.mark.parametrize(
     ("assets", "loc", "words"),
     [

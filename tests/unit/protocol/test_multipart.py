@@ -75,6 +75,12 @@ GOOD = body(('name="request"', b"{}"))
         (b"--B0und\r\nX: y\r\n\r\n1\r\n--B0und--", TYPE, "no name"),
         (b"--B0und\r\nno headers end\r\n--B0und--", TYPE, "no blank line"),
         (b"--B0undtrailing\r\n\r\n1\r\n--B0und--", TYPE, "line break"),
+        (body(('name="request"', b"1\r\n--B0undtrailing")), TYPE, "line break"),
+        (body(('name="request"', b"1")).replace(b"und\r", b"und x\r"), TYPE, "is damaged"),
+        (body(('name=""', b"1")), TYPE, "no name"),
+        (body(("x\r\nA: b" * 9, b"1")), TYPE, "header count"),
+        (body(("x" * 5000, b"1")), TYPE, "header size"),
+        (b"\r\n--B0und-" * 100_000, TYPE, "more than 65 parts"),
         (body(*((f'name="p{i}"', b"") for i in range(70))), TYPE, "more than 65 parts"),
     ],
 )

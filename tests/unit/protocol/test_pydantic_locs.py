@@ -1,4 +1,4 @@
-"""The hand-written validator finds what pydantic finds, at the same `loc`, and nothing else."""
+"""A body has the faults that the published schema finds, at the same `loc`, and no others."""
 
 from __future__ import annotations
 

