@@ -107,3 +107,17 @@ def test_a_row_of_16384_tokens(tiny) -> None:
     rng = random.Random(16)
     ids = random_ids(rng, 16384)
     check(tiny("9b", layers=4), [[[ids[:16000], ids[16000:]]], [[ids[:70]]]])
+
+
+def test_128_257_511_packed_in_every_order(tiny) -> None:
+    rng = random.Random(128)
+    rows = [[random_ids(rng, n)] for n in (128, 257, 511)]
+    for order in itertools.permutations(rows):
+        check(tiny("27b"), [[row] for row in order])
+
+
+@pytest.mark.parametrize("count", [3, 16, 17, 33])
+def test_many_candidates(tiny, count: int) -> None:
+    rng = random.Random(count)
+    state, question = random_ids(rng, 33), random_ids(rng, 12)
+    check(tiny("27b"), [[[state, question, random_ids(rng, 1 + i % 4)] for i in range(count)]])

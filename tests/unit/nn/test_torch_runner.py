@@ -52,6 +52,15 @@ def test_a_runner_works_on_another_thread_than_it_started_on(checkpoint: Checkpo
     assert np.array_equal(found[0], runner.run(tables))
 
 
+def test_an_input_that_returns_gives_the_same_bits(checkpoint: Checkpoint) -> None:
+    runner = TorchRunner.of(DecisionModel.build(checkpoint, dtype=torch.bfloat16))
+    runner.start()
+    first, other = (naive_tables([[[[seed] * 40, [7, 8]], [[seed] * 40, [9]]]]) for seed in (1, 2))
+    before, between, after = (runner.run(tables) for tables in (first, other, first))
+    assert np.array_equal(before, after)
+    assert not np.array_equal(before, between)
+
+
 def test_a_runner_that_is_not_running_says_so(checkpoint: Checkpoint) -> None:
     runner = TorchRunner.of(DecisionModel.build(checkpoint, dtype=torch.float32))
     with pytest.raises(EngineDownError):
