@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,8 +20,8 @@ from systone.models.qwen_tokens import split_rule
 from systone.weights.checkpoint import read_json
 from systone.weights.directory import new_directory, refuse_filled
 from systone.weights.export_file import write_export
-from systone.weights.lora import Difference, blas_merge, check_rule, compare
 from systone.weights.manifest import Manifest, hash_files, list_files
+from systone.weights.merge import Difference, MergeRule, blas_merge, check_rule, compare
 from systone.weights.merged import merge_record, merged_tensor
 from systone.weights.progress import Report, silent
 from systone.weights.served import OpenPackage, is_export, open_package
@@ -76,53 +77,69 @@ def export(
         raise ConfigError(f"{path}: is merged already")
     refuse_filled(out)
     package = open_package(path, base=base, base_revision=base_revision, report=report)
-    tokenizer_class, pattern = split_rule(package.base.directory)
-    difference = Difference(0, 0, 0)
-
-    def produce(name: str) -> torch.Tensor:
-        nonlocal difference
-        made = merged_tensor(package.base, package.adapter, rule, name, device).cpu()
-        if rule == "double-rounding" and name in package.adapter.pairs:
-            difference += compare(made, _peft(package, name, device))
-        return made
-
+    merging = _Merging(package, rule, device)
+    planned = [
+        Planned(name, "BF16", expected.shape)
+        for name, expected in text_tensors(package.base.config).items()
+    ]
     with new_directory(out) as directory:
-        planned = [
-            Planned(name, "BF16", expected.shape)
-            for name, expected in text_tensors(package.base.config).items()
-        ]
         hashes = write_sharded(
             directory,
             planned,
-            produce,
+            merging.produce,
             max_shard_bytes=max_shard_bytes,
             report=report,
             step="merging",
         )
         _write_rest(directory, package)
         rest = list_files(directory) - hashes.keys()
-        manifest = Manifest(
-            kind="export",
-            model=package.info.family.name,
-            model_id=package.info.family.base_id,
-            base_revision=package.info.base_revision,
-            checkpoint_revision=package.package_verdict.revision,
-            temperature=package.info.temperature,
-            max_length=package.info.max_length,
-            synthetic=package.synthetic,
-            merge=merge_record(rule, device),
-            tokenizer={"class": tokenizer_class, "pattern": pattern},
-            files=hashes | hash_files(directory, rest),
-            tensors={tensor.name: (tensor.dtype, tensor.shape) for tensor in planned},
-        )
+        files = hashes | hash_files(directory, rest)
+        manifest = _manifest(package, files, planned, merge_record(rule, device))
         manifest.write(directory)
-    peft = difference if rule == "double-rounding" else None
+    peft = merging.difference if rule == "double-rounding" else None
     return Exported(out, sum(tensor.num_bytes for tensor in planned), peft, manifest)
 
 
-def _peft(package: OpenPackage, name: str, device: torch.device | str) -> torch.Tensor:
-    a, b = package.adapter.pairs[name]
-    return blas_merge(package.base.tensor(name).to(device), a, b, package.adapter.scale).cpu()
+class _Merging:
+    """Merges a tensor when its turn comes to be written, and counts how PEFT's would differ."""
+
+    def __init__(self, package: OpenPackage, rule: MergeRule, device: torch.device | str) -> None:
+        self.package, self.rule, self.device = package, rule, device
+        self.difference = Difference(0, 0, 0)
+
+    def produce(self, name: str) -> torch.Tensor:
+        package = self.package
+        made = merged_tensor(package.base, package.adapter, self.rule, name, self.device).cpu()
+        if self.rule == "double-rounding" and name in package.adapter.pairs:
+            a, b = package.adapter.pairs[name]
+            weight = package.base.tensor(name).to(self.device)
+            theirs = blas_merge(weight, a, b, package.adapter.scale).cpu()
+            self.difference += compare(made, theirs)
+        return made
+
+
+def _manifest(
+    package: OpenPackage,
+    files: Mapping[str, str],
+    planned: Sequence[Planned],
+    record: Mapping[str, str],
+) -> Manifest:
+    info = package.info
+    tokenizer_class, pattern = split_rule(package.base.directory)
+    return Manifest(
+        kind="export",
+        model=info.family.name,
+        model_id=info.family.base_id,
+        base_revision=info.base_revision,
+        checkpoint_revision=package.package_verdict.revision,
+        temperature=info.temperature,
+        max_length=info.max_length,
+        synthetic=package.synthetic,
+        merge=record,
+        tokenizer={"class": tokenizer_class, "pattern": pattern},
+        files=files,
+        tensors={tensor.name: (tensor.dtype, tensor.shape) for tensor in planned},
+    )
 
 
 def _write_rest(directory: Path, package: OpenPackage) -> None:

@@ -18,7 +18,8 @@ import torch
 from systone import __version__
 from systone.nn.config import TextConfig
 from systone.weights.head_file import ScalarHead
-from systone.weights.lora import ACCUMULATION, Adapter, MergeRule, merge
+from systone.weights.lora import Adapter
+from systone.weights.merge import ACCUMULATION, MergeRule, merge
 from systone.weights.progress import Report
 from systone.weights.shapes import text_tensors
 

@@ -15,8 +15,9 @@ from systone.errors import ConfigError
 from systone.weights.checkpoint import Checkpoint, open_checkpoint
 from systone.weights.export_file import EXPORT_NAME, Export, read_export, verify_export
 from systone.weights.head_file import ScalarHead
-from systone.weights.lora import Adapter, check_rule
+from systone.weights.lora import Adapter
 from systone.weights.manifest import MANIFEST_NAME, Manifest
+from systone.weights.merge import check_rule
 from systone.weights.merged import Provenance, ServedWeights, gather, merge_record
 from systone.weights.package import PackageInfo, read_info, read_parts
 from systone.weights.progress import Report, silent
@@ -58,7 +59,7 @@ def load_served(
 
     `path`: a directory with `base/` and `package/` (as `systone synth` writes), a package (then
     `base` is needed), or an export (then `base` must be left out and `merge` is what the export
-    was made with). `merge`: see `lora.MergeRule`. `base_revision`: the operator's word for a base
+    was made with). `merge`: see `merge.MergeRule`. `base_revision`: the operator's word for a base
     that carries no proof of its revision. Raises ConfigError: one line naming file and fault.
     """
     path, report = Path(path), progress or silent

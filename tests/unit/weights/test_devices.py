@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from systone.weights.lora import check_rule, merge
+from systone.weights.merge import check_rule, merge
 from systone.weights.synth import serve_recipe
 from systone.weights.synth.noise import normal
 from tests.unit.weights.micro import SEED, micro

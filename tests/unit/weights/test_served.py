@@ -14,8 +14,8 @@ import torch
 
 from systone.errors import ConfigError
 from systone.weights.families import FAMILIES
-from systone.weights.lora import merge
 from systone.weights.manifest import MANIFEST_NAME, Manifest
+from systone.weights.merge import merge
 from systone.weights.served import load_served
 from systone.weights.synth import SynthSource, serve_recipe
 from systone.weights.synth.parts import draw_adapter

@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 
 from systone.nn.config import TextConfig
-from systone.weights.lora import check_rule
+from systone.weights.merge import check_rule
 from systone.weights.merged import Provenance, ServedWeights, gather, merge_record
 from systone.weights.progress import Report, silent
 from systone.weights.synth.base import base_tensor, planned_text
