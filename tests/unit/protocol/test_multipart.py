@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from python_multipart.multipart import File
 
 from systone.errors import RequestError
 from systone.protocol.multipart import split_multipart
@@ -94,6 +95,17 @@ def test_a_malformed_body_is_400(data: bytes, content_type: str, words: str) -> 
 def test_the_largest_number_of_parts_passes() -> None:
     parts = [(f'name="p{i}"', b"") for i in range(64)]
     assert len(split(body(('name="request"', b"{}"), *parts))[1]) == 64
+
+
+def test_large_parts_stay_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(file: File) -> None:
+        raise AssertionError("a caller's image must not be written to disk")
+
+    monkeypatch.setattr(File, "flush_to_disk", refuse)
+    image = b"\x89PNG" * 500_000
+    data = body(('name="request"', b"{}"), ('name="asset-0"; filename="a"', image))
+    _, parts = split_multipart(TYPE, data, max_bytes=len(data))
+    assert parts == {"asset-0": image}
 
 
 def test_a_body_over_the_limit_is_413() -> None:

@@ -205,6 +205,7 @@ def test_noul_criteria_of_another_shape(ask_faults: Any, criteria: Any) -> None:
 def test_criteria_are_required_for_choice_and_score(ask_faults: Any, kind: str) -> None:
     (fault,) = ask_faults({"type": kind, "instructions": "?", "min": 1})
     assert (fault.loc, fault.type) == (("questions", "q", kind, "criteria"), "missing")
+    assert fault.input is None
 
 
 @pytest.mark.parametrize("kind", ["boolean", "box", "Noul", "", None, 5, True, [], {}, 1.5])
