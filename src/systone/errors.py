@@ -22,7 +22,7 @@ __all__ = [
     "SystoneError",
 ]
 
-# How the hosted API words a fault in its 400 forms (`--dialect jev-exact`); None: it lists it (422).
+# How the hosted API words a fault in its 400 forms (`--dialect jev-exact`); None: a 422 list.
 Exact = Literal["sentence", "api_usage_error", "max_tokens_exceeded"]
 
 

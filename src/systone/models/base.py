@@ -1,6 +1,6 @@
 """What a model family offers the engine: prepare and finish on the CPU, execute on a device.
 
-    Request --prepare--> Prepared --execute (batched, one device thread)--> Readout --finish--> Decision
+    Request --prepare--> Prepared --execute (batched)--> Readout --finish--> Decision
 
 `prepare` and `finish` run in worker threads, are pure and thread-safe; `execute` is called by one
 thread only. Knows no HTTP and no queue. N rows, W read-out width.

@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 __all__ = ["BUILT_IN", "check", "load"]
 
 
-def _mini(settings: ModelSettings) -> Loaded:
+def _mini(_: ModelSettings) -> Loaded:
     from systone.models import mini
 
     return mini.load()
 
 
-def _mini_plus(settings: ModelSettings) -> Loaded:
+def _mini_plus(_: ModelSettings) -> Loaded:
     from systone.models import mini_plus
 
     return mini_plus.load()

@@ -234,3 +234,9 @@ def test_envelope_carries_the_contract_and_nothing_else(server) -> None:
         assert reply.headers[header]
     opened = server.post("/v1/systemone", body, headers={"x-systone-extras": "1"}).json()
     assert set(opened) == {"model", "answers", "usage", "x_systone"}
+
+
+def test_a_question_without_words_is_answered_undecided(server) -> None:
+    """empty-text"""
+    answers = server.decide(FERRY, {"q": {"type": "noul", "instructions": "?"}})
+    assert abs(answers["q"]["noul"] - 0.5) < 0.25

@@ -28,6 +28,8 @@ def run(loaded):
     def run(*requests, executor=loaded.executor):
         prepared = [loaded.adapter.prepare(request) for request in requests]
         readouts = executor.execute(prepared)
+        for p, r in zip(prepared, readouts, strict=True):
+            assert r.values.shape[0] == p.cost.rows  # the engine refuses anything else
         return [loaded.adapter.finish(p, r) for p, r in zip(prepared, readouts, strict=True)]
 
     return run

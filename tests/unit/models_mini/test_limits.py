@@ -220,3 +220,9 @@ def test_a_tokenizer_without_control_tokens_is_a_config_error():
     data = json.dumps({"version": "1.0", "added_tokens": [], "model": model}).encode()
     with pytest.raises(ConfigError, match=r"no \[CLS\]"):
         WordPieces(data)
+
+
+def test_a_question_without_words_is_answered_undecided(run) -> None:
+    """It has no label to compare with: no rows, and no opinion."""
+    (decision,) = run(Request("x" * 4000, {"q": Noul("?")}))
+    assert abs(decision.answers["q"].noul - 0.5) < 1e-9

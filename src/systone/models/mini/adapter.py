@@ -65,7 +65,7 @@ class MiniAdapter(Adapter):
         work = MiniWork(state, windows, sentences, tuple(book.labels))
         return Prepared(
             request=request,
-            cost=Cost(tokens=tokens, rows=max(1, len(work.labels))),
+            cost=Cost(tokens=tokens, rows=len(work.labels)),
             input_tokens=tokens,
             work=work,
             context=MiniContext(len(windows), len(work.views), rows),

@@ -45,6 +45,8 @@ class NoulScorer(Protocol):
 class MiniExecutor(Executor[Prepared]):
     """`files` are already checked; `scorer`, if given, fills the OPINION column."""
 
+    max_batch_requests = 1  # texts are encoded one by one: a batch would only make callers wait
+
     def __init__(
         self,
         files: MiniFiles,
