@@ -64,7 +64,8 @@ def json_lines(path: Path, sizer: Sizer) -> Workload:
     if not lines or not all(isinstance(line, dict) for line in lines):
         raise ConfigError(f"{path}: a JSON object per line is needed")
     requests = [
-        (str(line.get("id", number)), line.get("request", line)) for number, line in enumerate(lines)
+        (str(line.get("id", number)), line.get("request", line))
+        for number, line in enumerate(lines)
     ]
     return _workload(path.stem, f"file {path.name}", requests, sizer)
 

@@ -52,7 +52,7 @@ def group_of(longest: int | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """`make(index, variant)` is a request's JSON object. `varies`: variants differ in every word."""
+    """`make(index, variant)` is a request's JSON object. `varies`: by variant, in every word."""
 
     name: str
     source: str

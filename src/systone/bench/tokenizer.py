@@ -9,9 +9,9 @@ from pathlib import Path
 from systone.errors import ConfigError
 from systone.models.qwen_tokens import QwenTokenizer, load_tokenizer
 
-__all__ = ["find_tokenizer"]
+__all__ = ["TOKENIZER_CLASS", "find_tokenizer"]
 
-_TOKENIZER_CLASS = "Qwen2Tokenizer"  # what the hub's configuration names
+TOKENIZER_CLASS = "Qwen2Tokenizer"  # what the hub's configuration names
 
 
 def find_tokenizer(named: Path | None, target: str, *, needed: bool) -> QwenTokenizer | None:
@@ -42,6 +42,6 @@ def _built() -> QwenTokenizer:
     with tempfile.TemporaryDirectory() as scratch:
         directory = Path(scratch)
         (directory / "tokenizer.json").write_bytes(tokenizer_json())
-        config = json.dumps(tokenizer_config(_TOKENIZER_CLASS))
+        config = json.dumps(tokenizer_config(TOKENIZER_CLASS))
         (directory / "tokenizer_config.json").write_text(config)
         return load_tokenizer(directory)

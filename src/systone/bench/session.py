@@ -1,0 +1,204 @@
+"""One `systone bench` run from its options to its folder: servers, client, plan, figures, files."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from systone.bench import plots
+from systone.bench.client_process import ClientProcess
+from systone.bench.environment import environment
+from systone.bench.figures import figures_of
+from systone.bench.folder import FORMAT, MANIFEST, dump, new_folder, write_folder
+from systone.bench.items import Workload
+from systone.bench.plan import Plan, Target
+from systone.bench.probe import ServerProbe
+from systone.bench.records import from_lines, to_lines
+from systone.bench.run import HttpTarget, Results, client_alone, run_plan
+from systone.bench.run import Target as Answering
+from systone.bench.server_process import served
+from systone.bench.tables import markdown
+from systone.bench.wire import Address, Connection
+from systone.errors import ConfigError
+
+__all__ = ["Options", "Report", "is_url", "run_http", "run_targets"]
+
+Progress = Callable[[str, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How a run is made, beside its plan and workload.
+
+    `flags`: of `systone serve`, for a target that is a model. `model`: the model field of requests.
+    `equal_to`: the folder of an earlier run whose answers must come again.
+    """
+
+    out: Path
+    flags: tuple[str, ...] = ()
+    model: str | None = None
+    api_key: str | None = None
+    timeout_s: float = 120.0
+    commit: str | None = None
+    equal_to: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a run found. `digest`: of its manifest. `plotted`: the pictures that were drawn."""
+
+    run: dict[str, Any]
+    figures: dict[str, Any]
+    digest: str
+    plotted: tuple[str, ...]
+
+
+def is_url(target: str) -> bool:
+    return "://" in target
+
+
+def run_http(
+    targets: Mapping[Target, str], plan: Plan, workload: Workload, options: Options, show: Progress
+) -> Report:
+    """Measure servers by URL, and a model by a server started for it.
+
+    Raises ConfigError when a server can't be reached or started, before anything is measured."""
+    new_folder(options.out)
+    with ExitStack() as stack:
+        client = stack.enter_context(ClientProcess())
+        alone = client_alone(workload, plan.levels, client, show)
+        answering: dict[Target, Answering] = {}
+        for name, target in targets.items():
+            address, pid = stack.enter_context(_reached(target, options, show))
+            probe = ServerProbe(address, pid)
+            answering[name] = HttpTarget(address, client, probe, options.timeout_s)
+        results, modes = _measured(plan, workload, answering, options, show)
+    named: dict[Target, dict[str, Any]] = {
+        name: {
+            "name": target,
+            "flags": [] if is_url(target) else list(options.flags),
+            "modes": modes[name],
+        }
+        for name, target in targets.items()
+    }
+    results = Results([*alone, *results.records], results.samples)
+    return _written(plan, workload, options, named, results)
+
+
+def run_targets(
+    name: str, target: Answering, plan: Plan, workload: Workload, options: Options, show: Progress
+) -> Report:
+    """Measure one target that answers in this process."""
+    new_folder(options.out)
+    results, modes = _measured(plan, workload, {"a": target}, options, show)
+    named: dict[Target, dict[str, Any]] = {"a": {"name": name, "flags": [], "modes": modes["a"]}}
+    return _written(plan, workload, options, named, results)
+
+
+def _measured(
+    plan: Plan,
+    workload: Workload,
+    targets: Mapping[Target, Answering],
+    options: Options,
+    show: Progress,
+) -> tuple[Results, dict[Target, dict[str, Any]]]:
+    """The results, and each target's modes as they were when all was done."""
+    wanted = None if options.equal_to is None else _answers_of(options.equal_to)
+    results = run_plan(plan, workload, targets, show, model=options.model, wanted=wanted)
+    return results, {name: target.modes() for name, target in targets.items()}
+
+
+@contextmanager
+def _reached(target: str, options: Options, show: Progress) -> Iterator[tuple[Address, int | None]]:
+    if is_url(target):
+        address = Address.of(target, options.api_key)
+        connection = Connection(address, options.timeout_s)
+        try:
+            connection.open()
+        except OSError as error:
+            raise ConfigError(f"can't connect to {target}: {error}") from None
+        connection.close()
+        yield address, None
+        return
+    log = options.out / "server.log"
+    with served(target, options.flags, log, lambda line: show(line, 0)) as server:
+        yield Address.of(server.url, options.api_key), server.pid
+
+
+def _written(
+    plan: Plan,
+    workload: Workload,
+    options: Options,
+    targets: Mapping[Target, dict[str, Any]],
+    results: Results,
+) -> Report:
+    figures = figures_of(results.records, workload.items, results.samples, plan.seed)
+    run = {
+        "format": FORMAT,
+        "ended": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "workload": _described(workload),
+        "plan": {**asdict(plan), "levels": [level.key for level in plan.levels]},
+        "targets": dict(targets),
+        "model_field": options.model,
+        "timeout_s": options.timeout_s,
+        "equal_to": None if options.equal_to is None else _digest(options.equal_to / MANIFEST),
+        "environment": environment(options.commit),
+        "samples": results.samples,
+    }
+    plotted = (
+        plots.draw_run(options.out, results.records, figures, run) if plots.available() else ()
+    )
+    files = {
+        "run.json": dump(run),
+        "items.json": dump([asdict(item) for item in workload.items]),
+        "records.jsonl.gz": to_lines(results.records),
+        "figures.json": dump(figures),
+        "tables.md": markdown(run, figures).encode(),
+    }
+    return Report(run, figures, write_folder(options.out, files), plotted)
+
+
+def _described(workload: Workload) -> dict[str, Any]:
+    """Totals of one round, and a digest that pins its first texts."""
+    items = workload.items
+    counted = all(item.tokens is not None for item in items)
+    texts = hashlib.sha256()
+    for index in range(len(items)):
+        texts.update(dump(workload.make(index, 0)))
+    return {
+        "name": workload.name,
+        "source": workload.source,
+        "varies": workload.varies,
+        "requests": len(items),
+        "decisions": sum(item.questions for item in items),
+        "rows": sum(item.rows for item in items),
+        "tokens": sum(item.tokens or 0 for item in items) if counted else None,
+        "unique_tokens": sum(item.unique or 0 for item in items) if counted else None,
+        "texts_sha256": texts.hexdigest(),
+    }
+
+
+def _answers_of(path: Path) -> dict[str, str]:
+    """Digests of answers by request, from a run's records. Raises ConfigError."""
+    try:
+        records = from_lines((path / "records.jsonl.gz").read_bytes())
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"--equal-to {path}: {error}") from None
+    found: dict[str, str] = {}
+    for record in records:
+        if record.target != "a" or record.answers is None:
+            continue
+        if found.setdefault(record.request, record.answers) != record.answers:
+            raise ConfigError(f"--equal-to {path}: one request has two different answers there")
+    if not found:
+        raise ConfigError(f"--equal-to {path}: no answers there")
+    return found
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
