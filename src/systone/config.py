@@ -138,6 +138,11 @@ class ModelSettings:
         _one_of("double-rounding", "single-rounding", "unrounded"),
         "LoRA merge rule",
     )
+    truncation: str = _setting(
+        "contract",
+        _one_of("contract", "keep-tail", "refuse"),
+        "input a model's contract cuts: contract (cut so), keep-tail (keep a state's end), refuse",
+    )
     device: str = _setting("auto", _device, "auto, cpu, cuda or cuda:N")
     dtype: str = _setting(
         "auto", _one_of("auto", "float32", "bfloat16"), "auto: bfloat16 on a GPU, float32 on a CPU"
