@@ -67,7 +67,7 @@ class TorchRunner:
 
     def close(self) -> None:
         self._model = None
-        if self._device.type == "cuda" and torch.cuda.is_initialized():
+        if self._device.type == "cuda":
             torch.cuda.empty_cache()
 
     def describe(self) -> Mapping[str, Any]:
