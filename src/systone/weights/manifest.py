@@ -48,7 +48,8 @@ class Manifest:
 
     def write(self, directory: Path) -> None:
         """Write the manifest beside what it lists; the last file of a directory to be written."""
-        text = json.dumps({"format": FORMAT, **asdict(self)}, indent=1, ensure_ascii=False)
+        fields = asdict(self) | {"files": dict(sorted(self.files.items()))}
+        text = json.dumps({"format": FORMAT, **fields}, indent=1, ensure_ascii=False)
         (directory / MANIFEST_NAME).write_text(text + "\n", encoding="utf-8")
 
     @classmethod

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,13 @@ def test_what_is_written_is_read_and_proves_the_files(tmp_path: Path) -> None:
     made = make(tmp_path)
     assert Manifest.read(tmp_path) == made
     Manifest.read(tmp_path).verify(tmp_path)
+
+
+def test_equal_manifests_are_written_to_equal_bytes(tmp_path: Path) -> None:
+    made = make(tmp_path)
+    first = (tmp_path / MANIFEST_NAME).read_bytes()
+    replace(made, files=dict(reversed(made.files.items()))).write(tmp_path)
+    assert (tmp_path / MANIFEST_NAME).read_bytes() == first
 
 
 def test_a_flipped_bit_is_found(tmp_path: Path) -> None:
