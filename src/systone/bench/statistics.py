@@ -17,8 +17,8 @@ def nearest_rank(values: Sequence[float], percent: float) -> float | None:
     if not values:
         return None
     ordered = sorted(values)
-    # 1e-9: 0.07 * 100 is 7.000000000000001, and must be rank 7
-    return ordered[max(1, math.ceil(percent * len(ordered) / 100 - 1e-9)) - 1]
+    # multiplied before it is divided: 7 % of 100 values is rank 7, though 0.07 * 100 is above 7
+    return ordered[max(1, math.ceil(percent * len(ordered) / 100)) - 1]
 
 
 def mean(values: Sequence[float]) -> float | None:

@@ -65,11 +65,13 @@ class Address:
 class Reply:
     """A reply while it arrives: the parser calls these."""
 
-    __slots__ = ("chunks", "complete", "timing")
+    __slots__ = ("chunks", "complete", "keeps_alive", "parser", "timing")
 
     def __init__(self) -> None:
+        self.parser = httptools.HttpResponseParser(self)
         self.chunks: list[bytes] = []
         self.complete = False
+        self.keeps_alive = False
         self.timing = ""  # the Server-Timing header
 
     def on_header(self, name: bytes, value: bytes) -> None:
@@ -80,6 +82,7 @@ class Reply:
         self.chunks.append(body)
 
     def on_message_complete(self) -> None:
+        self.keeps_alive = self.parser.should_keep_alive()  # only now: the parser resets after it
         self.complete = True
 
     @property
@@ -116,20 +119,21 @@ class Connection:
         if self._sock is None:
             raise ConnectionError("not connected")
         reply = Reply()
-        parser = httptools.HttpResponseParser(reply)
         try:
             self._sock.sendall(request)
             while not reply.complete:
                 data = self._sock.recv(_CHUNK)
                 if not data:
                     raise ConnectionError("the server closed the connection before its reply ended")
-                parser.feed_data(data)
+                reply.parser.feed_data(data)
         except BaseException:
             self.close()  # what else is in the socket belongs to this request
             raise
-        if not parser.should_keep_alive():
+        status = reply.parser.get_status_code()
+        del reply.parser  # it refers back to the reply: nothing would free either
+        if not reply.keeps_alive:
             self.close()
-        return parser.get_status_code(), reply
+        return status, reply
 
 
 def _has_ended(sock: socket.socket) -> bool:
