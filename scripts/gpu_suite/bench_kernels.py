@@ -6,6 +6,7 @@ share of the copy bandwidth).
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -56,13 +57,25 @@ def gdn_rows(names: list[str] | None = None) -> Iterator[Row]:
         case = GdnCase.of(tables, Inputs(), 16, 32, DEVICE)
         ours = graph_ms(_gdn_call(case, on_device))
         fla = None
-        if not name.startswith("trie"):
+        if not name.startswith("trie") and not os.environ.get("NO_PEERS"):
             fla = graph_ms(_fla_call(case, [len(r[0][0]) for r in requests]))
         yield row("gdn", name, ours, "fla 0.6.0 chunk_gated_delta_rule", fla)
 
 
 def gdn_parts() -> Iterator[Row]:
     """Device time of each GDN kernel, from the profiler."""
+    from systone.kernels.gdn import triton as gdn
+
+    for options in (
+        dict(num_warps=4, maxnreg=168),
+        dict(num_warps=8),
+        dict(num_warps=8, maxnreg=128),
+    ):
+        gdn.CHUNK_OPTIONS = options
+        tables, on_device = work(sequences()["1x4096"], DEVICE)
+        call = _gdn_call(GdnCase.of(tables, Inputs(), 16, 32, DEVICE), on_device)
+        yield {"op": f"gdn {options}", "shape": "1x4096", "ms": graph_ms(call)}
+    gdn.CHUNK_OPTIONS = dict(num_warps=4)
     for name in ("1x64", "1x1024", "1x4096", "8x128", "trie 96+160x25"):
         tables, on_device = work(sequences()[name], DEVICE)
         call = _gdn_call(GdnCase.of(tables, Inputs(), 16, 32, DEVICE), on_device)
@@ -73,6 +86,8 @@ def gdn_parts() -> Iterator[Row]:
                 call()
             torch.cuda.synchronize()
         for event in seen.key_averages():
+            if event.device_time_total == 0:
+                continue
             yield {"op": event.key[:40], "shape": name, "calls": event.count,
                    "us": round(event.device_time_total / 5, 1)}  # fmt: skip
 
@@ -81,7 +96,7 @@ def _gdn_call(case: GdnCase, tables: Any) -> Callable[[], object]:
     from systone.kernels.gdn import triton as gdn
 
     tokens, heads = case.b.shape
-    scratch = gdn.GdnScratch.empty(tokens, heads, DEVICE)
+    scratch = gdn.GdnScratch.empty(tokens, 16, heads, DEVICE)
     states = torch.empty(max(tables.num_states, 1), heads, 128, 128, device=DEVICE)
     out = torch.empty(tokens, heads, 128, dtype=torch.bfloat16, device=DEVICE)
     return lambda: gdn.gated_delta_rule(

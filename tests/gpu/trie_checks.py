@@ -53,9 +53,9 @@ class GdnCase:
         """The kernels with every piece of scratch NaN-filled."""
         tokens, heads = self.b.shape
         device = self.qkv.device
-        scratch = gdn.GdnScratch.empty(tokens, heads, device)
-        scratch.matrices.fill_(float("nan"))
-        scratch.scalars.fill_(float("nan"))
+        scratch = gdn.GdnScratch.empty(tokens, self.key_heads, heads, device)
+        for tensor in (scratch.units, scratch.matrices, scratch.scalars, scratch.blocks):
+            tensor.fill_(float("nan"))
         return gdn.gated_delta_rule(
             *self._args(),
             tables,

@@ -39,7 +39,7 @@ class Arena:
         self.states = torch.empty(
             room.states, heads, config.linear_key_dim, config.linear_value_dim, device=device
         )
-        self._scratch = GdnScratch.empty(room.tokens, heads, device)
+        self._scratch = GdnScratch.empty(room.tokens, config.linear_key_heads, heads, device)
         self.scores = torch.empty(room.readouts, 1, device=device)
 
     def take(self, name: str, *shape: int) -> Tensor:
@@ -47,14 +47,12 @@ class Arena:
         return self._flat[name][: prod(shape)].view(shape)
 
     def scratch(self, tokens: int) -> GdnScratch:
-        whole = self._scratch
-        return GdnScratch(whole.matrices[:tokens], whole.scalars[:tokens], whole.blocks)
+        return self._scratch.rows(tokens)
 
     @property
     def num_bytes(self) -> int:
         tensors = [*self._flat.values(), self.states, self.scores]
-        tensors += [self._scratch.matrices, self._scratch.scalars, self._scratch.blocks]
-        return sum(t.numel() * t.element_size() for t in tensors)
+        return sum(t.numel() * t.element_size() for t in tensors) + self._scratch.num_bytes
 
 
 def buffer_sizes(config: TextConfig, room: Room) -> dict[str, int]:
@@ -80,6 +78,7 @@ def arena_bytes(config: TextConfig, room: Room, device: torch.device) -> int:
     heads = config.linear_value_heads
     flat = 2 * sum(buffer_sizes(config, room).values())
     states = room.states * heads * config.linear_key_dim * config.linear_value_dim * 4
-    scratch = room.tokens * heads * (4 * 64 * 2 + 4 * 4)
+    units = room.tokens * 2 * config.linear_key_heads * config.linear_key_dim * 2
+    scratch = room.tokens * heads * (2 * 64 * 2 + 4 * 4) + units
     blocks = 4 * table_of(device)[1] * 64 * 16 * 4
     return flat + states + scratch + blocks + room.readouts * 4

@@ -127,6 +127,17 @@ class GpuRunner:
         self._stage = None
         torch.cuda.empty_cache()
 
+    @property
+    def head_weight(self) -> torch.Tensor:
+        """FP32 [1, h] on the device. For checks."""
+        assert self._pass is not None
+        return self._pass.model.head_weight
+
+    def last_hidden(self, rows: int) -> torch.Tensor:
+        """A copy of the last pass's final hidden states bf16 [rows, h], for checks."""
+        assert self._pass is not None
+        return self._pass.arena.take("last_normed", rows, self._pass.config.hidden_size).clone()
+
     def describe(self) -> Mapping[str, Any]:
         return self._state
 

@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 
 from systone.errors import EngineFaultError
-from systone.kernels.work import WorkTables, work_arrays
+from systone.kernels.work import WorkTables, scan_launches, work_arrays
 from systone.plan.tables import PassTables
 
 _ALIGN = 4  # int32 elements of 16 bytes
@@ -45,7 +45,7 @@ class TableShape:
             "state_slot": segments, "parent_slot": segments,
             "readout_token": self.readouts, "readout_seg": self.readouts,
             "readout_request": self.readouts, "readout_row": self.readouts,
-            "counts": 4, "scan_ptr": segments + 2, "scan_entries": 4 * segments,
+            "counts": 4, "scan_ptr": segments + 3, "scan_entries": 4 * segments,
             "tile_seg": tiles, "tile_first": tiles,
         }  # fmt: skip
 
@@ -95,4 +95,4 @@ class TableStage:
             views[name] = self._device[begin : begin + count].view(shape)
             used = max(used, begin + count)
         self._device[:used].copy_(self._host[:used], non_blocking=True)
-        return WorkTables(**views, tile_tokens=self.shape.tile_tokens)
+        return WorkTables(**views, tile_tokens=self.shape.tile_tokens, scans=scan_launches(tables))

@@ -40,6 +40,7 @@ class KernelConfig:
     gdn_value_block: int
     gdn_stages: int
     gdn_programs_per_sm: int
+    gdn_short_programs_per_sm: int  # leaves of one chunk
     attention_rows: int
     attention_keys: int
     attention_warps: int
@@ -69,11 +70,11 @@ _SMALL_SHARED_GEMM = (
     GemmTile(None, 128, 128, 64, 8, 2),
 )
 
-SM80 = KernelConfig("sm80", 163, _AMPERE_GEMM, False, 64, 2, 1, 128, 32, 8, 2)
-SM89 = KernelConfig("sm89", 99, _SMALL_SHARED_GEMM, False, 64, 1, 1, 64, 32, 4, 1)
-SM90 = KernelConfig("sm90", 227, _HOPPER_GEMM, True, 64, 2, 1, 128, 64, 8, 2)
-SM100 = KernelConfig("sm100", 227, _HOPPER_GEMM, False, 64, 2, 1, 128, 64, 8, 2)
-SM120 = KernelConfig("sm120", 99, _SMALL_SHARED_GEMM, False, 64, 1, 1, 64, 32, 4, 1)
+SM80 = KernelConfig("sm80", 163, _AMPERE_GEMM, False, 64, 2, 1, 2, 128, 32, 8, 2)
+SM89 = KernelConfig("sm89", 99, _SMALL_SHARED_GEMM, False, 64, 1, 1, 1, 64, 32, 4, 1)
+SM90 = KernelConfig("sm90", 227, _HOPPER_GEMM, True, 64, 3, 1, 2, 128, 64, 8, 2)
+SM100 = KernelConfig("sm100", 227, _HOPPER_GEMM, False, 64, 3, 1, 2, 128, 64, 8, 2)
+SM120 = KernelConfig("sm120", 99, _SMALL_SHARED_GEMM, False, 64, 1, 1, 1, 64, 32, 4, 1)
 
 
 def select(capability: tuple[int, int]) -> KernelConfig:

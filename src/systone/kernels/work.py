@@ -14,9 +14,18 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from systone.nn.device_tables import DeviceTables
-from systone.plan.tables import PassTables
+from systone.plan.tables import CHUNK, PassTables
 
 CHUNKS, TILES, READOUTS, COUNTS = 0, 1, 2, 4  # places in `counts`, and its length
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """One launch over scan entries range_at .. range_at + 1 of `scan_ptr`."""
+
+    range_at: int
+    leaf: bool
+    long: bool  # entries may have more than 64 tokens
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -24,15 +33,16 @@ class WorkTables(DeviceTables):
     """`DeviceTables` plus true sizes, the segments in scan order and the query tiles of attention.
 
     `counts`: chunks, tiles, read-outs. Scan entries are (flat start, length, parent's slot, own
-    slot): inner segments by depth, then leaves. A tile is `tile_tokens` queries of one segment from
+    slot): inner segments by depth, then leaves of up to 64 tokens, then longer ones. A tile is `tile_tokens` queries of one segment from
     its `tile_first`-th token on; the longest come first, so that they start first."""
 
     counts: Tensor  # [4]
-    scan_ptr: Tensor  # [G + 2] into scan_entries: one launch per inner depth, one for leaves
+    scan_ptr: Tensor  # [G + 3] into scan_entries
     scan_entries: Tensor  # [S, 4]
     tile_seg: Tensor  # [A]
     tile_first: Tensor  # [A] token within the segment
     tile_tokens: int
+    scans: tuple[Scan, ...]  # in launch order
 
     @classmethod
     def build(
@@ -43,7 +53,7 @@ class WorkTables(DeviceTables):
             name: torch.tensor(array, dtype=torch.int32, device=device)
             for name, array in work_arrays(tables, tile_tokens).items()
         }
-        return cls(**made, tile_tokens=tile_tokens)
+        return cls(**made, tile_tokens=tile_tokens, scans=scan_launches(tables))
 
 
 def work_arrays(tables: PassTables, tile_tokens: int) -> dict[str, NDArray[np.int32]]:
@@ -53,16 +63,33 @@ def work_arrays(tables: PassTables, tile_tokens: int) -> dict[str, NDArray[np.in
     counts[CHUNKS] = tables.chunk_seg.shape[0]
     counts[TILES] = seg.shape[0]
     counts[READOUTS] = tables.readout_token.shape[0]
-    order = np.concatenate([tables.inner_seg, tables.leaf_seg])
+    short, long = _leaves(tables)
+    order = np.concatenate([tables.inner_seg, short, long])
+    ends = tables.inner_seg.shape[0] + np.cumsum([short.shape[0], long.shape[0]])
     columns = (tables.seg_start, tables.seg_len, tables.parent_slot, tables.state_slot)
     return {
         **{field.name: getattr(tables, field.name) for field in fields(PassTables)},
         "counts": counts,
-        "scan_ptr": np.append(tables.inner_ptr, np.int32(order.shape[0])),
+        "scan_ptr": np.append(tables.inner_ptr, ends.astype(np.int32)),
         "scan_entries": np.stack(columns, axis=1)[order],
         "tile_seg": seg,
         "tile_first": first,
     }
+
+
+def scan_launches(tables: PassTables) -> tuple[Scan, ...]:
+    """A launch per inner depth, then one for short leaves and one for long ones where there are."""
+    depths = tables.inner_ptr.shape[0] - 1
+    inner = [Scan(depth, leaf=False, long=True) for depth in range(depths)]
+    short, long = _leaves(tables)
+    kinds = ((depths, False, short.shape[0]), (depths + 1, True, long.shape[0]))
+    return (*inner, *(Scan(at, leaf=True, long=is_long) for at, is_long, n in kinds if n))
+
+
+def _leaves(tables: PassTables) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Leaves of up to one chunk, and longer ones."""
+    is_long = tables.seg_len[tables.leaf_seg] > CHUNK
+    return tables.leaf_seg[~is_long], tables.leaf_seg[is_long]
 
 
 def query_tiles(

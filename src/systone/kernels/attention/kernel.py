@@ -13,19 +13,31 @@ from systone.kernels.device import round_to, sigmoid
 
 
 @triton.jit
-def _fold(q, k, v, scores_mask, top, total, acc, scale, MASKED: tl.constexpr):
+def _fold(q, k, v, seen, top, total, acc, scale, MASKED: tl.constexpr):
     """One key block into the running (maximum, sum, weighted values). `scale` carries log2(e)."""
-    scores = tl.dot(q, tl.trans(k)) * scale
+    scores = tl.dot(q, tl.trans(k))
     if MASKED:
-        scores = tl.where(scores_mask, scores, float("-inf"))
-    peak = tl.maximum(top, tl.max(scores, axis=1))
-    # a row that has seen nothing yet keeps -inf: shift by 0 then, so that no NaN arises
-    shift = tl.where(peak == float("-inf"), 0.0, peak)
-    weights = tl.exp2(scores - shift[:, None])
+        scores = tl.where(seen, scores, float("-inf"))
+    peak = tl.maximum(top, tl.max(scores, axis=1) * scale)
+    shift = peak
+    if MASKED:  # a row that has seen nothing yet keeps -inf: shift by 0, so that no NaN arises
+        shift = tl.where(peak == float("-inf"), 0.0, peak)
+    weights = tl.exp2(scores * scale - shift[:, None])
     fade = tl.exp2(top - shift)
     total = total * fade + tl.sum(weights, axis=1)
     acc = tl.dot(weights.to(v.dtype), v, acc * fade[:, None])
     return peak, total, acc
+
+
+@triton.jit
+def _item(turn, items):
+    """The turn-th item of this program: rounds run forth and back, so that a list sorted by length
+    gives every program about the same work. -> item, or `items` when its round is over."""
+    programs = tl.num_programs(0)
+    place = tl.program_id(0)
+    if turn % 2 == 1:
+        place = programs - 1 - place
+    return tl.minimum(turn * programs + place, items)
 
 
 @triton.jit
@@ -125,13 +137,15 @@ def trie_attention_kernel(
     d = tl.arange(0, D)
     token = r // GROUP
     items = tl.load(count_ptr + COUNT) * HK
-    for item in tl.range(tl.program_id(0), items, tl.num_programs(0), disable_licm=True):
+    for turn in tl.range(0, tl.cdiv(items, tl.num_programs(0)), disable_licm=True):
+        item = _item(turn, items)
+        there = item < items
         tile = item // HK
         kv = item % HK
         head = kv * GROUP + r % GROUP
-        seg = tl.load(tile_seg_ptr + tile)
-        first = tl.load(tile_first_ptr + tile)
-        length = tl.load(length_ptr + seg)
+        seg = tl.load(tile_seg_ptr + tile, mask=there, other=0)
+        first = tl.load(tile_first_ptr + tile, mask=there, other=0)
+        length = tl.where(there, tl.load(length_ptr + seg), 0)
         live = ((token < TOKENS) & (first + token < length))[:, None]
         flat = tl.load(start_ptr + seg).to(tl.int64) + first + token
         q_at = flat * stride_q + head * D

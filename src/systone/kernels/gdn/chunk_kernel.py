@@ -1,33 +1,32 @@
-"""GDN work of a chunk that no state enters: its triangular inverse, its inner products, its gates.
+"""GDN work of a chunk that no state enters: unit keys and queries, its triangular inverse, its
+inner products, its gates.
 
-One program takes (chunk, value head) pairs from the chunk list. For a chunk of n <= TILE tokens with
-keys k, queries q, log decays g (G: summed), strengths beta (Yang et al., "Gated Delta Networks",
-2024), and <.,.> between L2-normed rows:
+One program takes (chunk, value head) pairs from the chunk list. For a chunk of n <= TILE tokens
+with unit keys k, unit queries q, log decays g (G: summed) and strengths beta (Yang et al., "Gated
+Delta Networks", 2024):
     L = strict lower of beta_i <k_i, k_j> e^(G_i - G_j),   X = (I + L)^-1,
-    P = lower of <q_i, k_j> e^(G_i - G_j),
-left for the scan as Z = diag(e^(G_n - G) |k|^-1) X diag(beta) and Y = P X diag(beta).
-Dot products take the raw bf16 q and k; the L2 norms are FP32 factors, so nothing is rounded twice.
+    P = lower of <q_i, k_j> e^(G_i - G_j) Dk^-0.5,
+left for the scan as Z = diag(e^(G_n - G)) X diag(beta) and Y = P X diag(beta).
+
+k, q, P, X, Y and Z are bounded by 1 (the delta rule contracts), so fp16 holds them with three more
+bits than bf16: one product on tensor cores is enough where bf16 would need three.
 """
 
 import triton
 import triton.language as tl
 
-from systone.kernels.device import bf16_pair, round_to, sigmoid, softplus
+from systone.kernels.device import round_to, sigmoid, softplus
 
-MATRICES = tl.constexpr(4)  # Z high, Y high, Z low, Y low: rows of one token and head
-SCALARS = tl.constexpr(4)  # read factor, query factor, decay of the chunk, unused
+MATRICES = tl.constexpr(2)  # Z, Y: rows of one token and head
+SCALARS = tl.constexpr(4)  # e^G, e^G Dk^-0.5, decay of the chunk, unused
 WIDTH = tl.constexpr(64)
 BLOCK = tl.constexpr(16)  # diagonal blocks solved by substitution
 
 
 @triton.jit
-def dot_pairs(a, b):
-    """FP32 a @ b on bf16 tensor cores, 16 bits of each operand."""
-    a_high, a_low = bf16_pair(a)
-    b_high, b_low = bf16_pair(b)
-    product = tl.dot(a_high, b_high)
-    product = tl.dot(a_low, b_high, product)
-    return tl.dot(a_high, b_low, product)
+def dot_half(a, b):
+    """FP32 a @ b of operands bounded by about 1, on fp16 tensor cores."""
+    return tl.dot(a.to(tl.float16), b.to(tl.float16))
 
 
 @triton.jit
@@ -49,7 +48,7 @@ def _solve_blocks(lower, block_ptr, TILE: tl.constexpr):
         value = tl.where(column == row, 1.0, 0.0)
         for earlier in tl.static_range(0, row):
             value -= tl.load(rows + row * BLOCK + earlier) * solved[earlier]
-        solved = solved + (value,)
+        solved = solved + (value,)  # noqa: RUF005 - Triton has no unpacking
     tl.debug_barrier()
     for row in tl.static_range(0, 16):
         tl.store(rows + row * BLOCK + column, solved[row])
@@ -71,26 +70,28 @@ def unit_lower_inverse(lower, block_ptr, TILE: tl.constexpr):
     bj = tl.arange(0, TILE)[None, :] // BLOCK
     if TILE > 16:
         below = tl.where((bi // 2 == bj // 2) & (bi > bj), lower, 0.0)
-        inverse = inverse - dot_pairs(dot_pairs(inverse, below), inverse)
+        inverse = inverse - dot_half(dot_half(inverse, below), inverse)
     if TILE > 32:
         below = tl.where(bi // 2 > bj // 2, lower, 0.0)
-        inverse = inverse - dot_pairs(dot_pairs(inverse, below), inverse)
+        inverse = inverse - dot_half(dot_half(inverse, below), inverse)
     return inverse
 
 
 @triton.jit
 def _prepare(
-    q_ptr, k_ptr, a_ptr, b_ptr, log_ptr, bias_ptr, matrix_ptr, scalar_ptr, block_ptr,
-    length, stride_x, stride_a, stride_b, scale, eps,
-    HV: tl.constexpr, DK: tl.constexpr, TILE: tl.constexpr,
+    q_ptr, k_ptr, a_ptr, b_ptr, log_ptr, bias_ptr, unit_ptr, matrix_ptr, scalar_ptr, block_ptr,
+    length, stride_x, stride_a, stride_b, scale, eps, leads,
+    HK: tl.constexpr, HV: tl.constexpr, DK: tl.constexpr, TILE: tl.constexpr,
 ):  # fmt: skip
-    """Pointers stand at the chunk's first token and at its head: offsets within fit 32 bits."""
+    """Pointers stand at the chunk's first token and at its head: offsets within fit 32 bits.
+    `leads`: this value head is its key head's first and writes the unit rows."""
     i = tl.arange(0, TILE)
     d = tl.arange(0, DK)
     valid = i < length
+    rows = valid[:, None]
     at = i[:, None] * stride_x + d[None, :]
-    k = tl.load(k_ptr + at, mask=valid[:, None], other=0.0)
-    q = tl.load(q_ptr + at, mask=valid[:, None], other=0.0)
+    k = tl.load(k_ptr + at, mask=rows, other=0.0)
+    q = tl.load(q_ptr + at, mask=rows, other=0.0)
     a = tl.load(a_ptr + i * stride_a, mask=valid, other=0.0)
     b = tl.load(b_ptr + i * stride_b, mask=valid, other=0.0)
     rate = tl.exp(tl.load(log_ptr).to(tl.float32))
@@ -98,45 +99,45 @@ def _prepare(
     kf = k.to(tl.float32)
     k_norm = tl.rsqrt(tl.sum(kf * kf, axis=1) + eps)
     qf = q.to(tl.float32)
-    q_norm = tl.rsqrt(tl.sum(qf * qf, axis=1) + eps) * scale
+    q_norm = tl.rsqrt(tl.sum(qf * qf, axis=1) + eps)
+    if leads:
+        to = unit_ptr + i[:, None] * (2 * HK * DK) + d[None, :]
+        tl.store(to, (qf * q_norm[:, None]).to(tl.float16), mask=rows)
+        tl.store(to + HK * DK, (kf * k_norm[:, None]).to(tl.float16), mask=rows)
 
     beta = tl.where(valid, round_to(sigmoid(b.to(tl.float32)), b.dtype), 0.0)
     decay = tl.cumsum(tl.where(valid, -rate * softplus(a.to(tl.float32) + bias), 0.0), axis=0)
     total = tl.sum(tl.where(i == TILE - 1, decay, 0.0), axis=0)
     grown = tl.exp(decay)
     to = scalar_ptr + i * (HV * SCALARS)
-    tl.store(to, grown * k_norm, mask=valid)
-    tl.store(to + 1, grown * q_norm, mask=valid)
+    tl.store(to, grown, mask=valid)
+    tl.store(to + 1, grown * scale, mask=valid)
     tl.store(to + 2, tl.zeros_like(decay) + tl.exp(total), mask=valid)
 
+    # the raw bf16 rows are exact operands: their norms are FP32 factors of the products
     seen = i[:, None] >= i[None, :]
     gap = tl.where(seen, decay[:, None] - decay[None, :], float("-inf"))  # gaps ahead overflow
     pairwise = tl.exp(gap) * k_norm[None, :]
-    inner = tl.dot(q, tl.trans(k)) * pairwise * q_norm[:, None]
     lower = tl.dot(k, tl.trans(k)) * pairwise * (k_norm * beta)[:, None]
     lower = tl.where(i[:, None] > i[None, :], lower, 0.0)
     inverse = unit_lower_inverse(lower, block_ptr, TILE)
-    inner = dot_pairs(inner, inverse) * beta[None, :]
-    delta = inverse * (tl.exp(total - decay) * k_norm)[:, None] * beta[None, :]
-
+    delta = inverse * tl.exp(total - decay)[:, None] * beta[None, :]
     to = matrix_ptr + i[:, None] * (HV * MATRICES * WIDTH) + i[None, :]
-    high, low = bf16_pair(delta)
-    tl.store(to, high, mask=valid[:, None])
-    tl.store(to + 2 * WIDTH, low, mask=valid[:, None])
-    high, low = bf16_pair(inner)
-    tl.store(to + WIDTH, high, mask=valid[:, None])
-    tl.store(to + 3 * WIDTH, low, mask=valid[:, None])
+    tl.store(to, delta.to(tl.float16), mask=rows)
+    inner = tl.dot(q, tl.trans(k)) * pairwise * (q_norm * scale)[:, None]
+    inner = dot_half(inner, inverse) * beta[None, :]
+    tl.store(to + WIDTH, inner.to(tl.float16), mask=rows)
 
 
 @triton.jit
 def gdn_chunk_kernel(
-    qkv_ptr, a_ptr, b_ptr, log_ptr, bias_ptr, matrix_ptr, scalar_ptr, block_ptr,
+    qkv_ptr, a_ptr, b_ptr, log_ptr, bias_ptr, unit_ptr, matrix_ptr, scalar_ptr, block_ptr,
     count_ptr, start_ptr, length_ptr, tile_ptr,
     stride_x, stride_a, stride_b, scale, eps,
     COUNT: tl.constexpr, HK: tl.constexpr, HV: tl.constexpr, DK: tl.constexpr,
 ):  # fmt: skip
-    """Writes `matrix` [T, HV, 4, 64] and `scalar` [T, HV, 4] for every chunk of the list; `block`
-    [programs, 64, 16] is this program's own scratch."""
+    """Writes `unit` [T, q|k, HK, DK], `matrix` [T, HV, 2, 64] and `scalar` [T, HV, 4] for every
+    chunk of the list; `block` [programs, 64, 16] is this program's own scratch."""
     items = tl.load(count_ptr + COUNT) * HV
     block = block_ptr + tl.program_id(0) * (WIDTH * BLOCK)
     for item in tl.range(tl.program_id(0), items, tl.num_programs(0), disable_licm=True):
@@ -145,18 +146,23 @@ def gdn_chunk_kernel(
         first = tl.load(start_ptr + chunk).to(tl.int64)
         length = tl.load(length_ptr + chunk)
         tile = tl.load(tile_ptr + chunk)
-        q = qkv_ptr + first * stride_x + (head // (HV // HK)) * DK
+        key = head // (HV // HK)
+        q = qkv_ptr + first * stride_x + key * DK
         k = q + HK * DK
         a = a_ptr + first * stride_a + head
         b = b_ptr + first * stride_b + head
+        log = log_ptr + head
+        bias = bias_ptr + head
+        unit = unit_ptr + first * (2 * HK * DK) + key * DK
         matrix = matrix_ptr + (first * HV + head) * (MATRICES * WIDTH)
         scalar = scalar_ptr + (first * HV + head) * SCALARS
+        leads = head % (HV // HK) == 0
         if tile == 64:
-            _prepare(q, k, a, b, log_ptr + head, bias_ptr + head, matrix, scalar, block, length,
-                     stride_x, stride_a, stride_b, scale, eps, HV, DK, 64)  # fmt: skip
+            _prepare(q, k, a, b, log, bias, unit, matrix, scalar, block, length,
+                     stride_x, stride_a, stride_b, scale, eps, leads, HK, HV, DK, 64)  # fmt: skip
         elif tile == 32:
-            _prepare(q, k, a, b, log_ptr + head, bias_ptr + head, matrix, scalar, block, length,
-                     stride_x, stride_a, stride_b, scale, eps, HV, DK, 32)  # fmt: skip
+            _prepare(q, k, a, b, log, bias, unit, matrix, scalar, block, length,
+                     stride_x, stride_a, stride_b, scale, eps, leads, HK, HV, DK, 32)  # fmt: skip
         else:
-            _prepare(q, k, a, b, log_ptr + head, bias_ptr + head, matrix, scalar, block, length,
-                     stride_x, stride_a, stride_b, scale, eps, HV, DK, 16)  # fmt: skip
+            _prepare(q, k, a, b, log, bias, unit, matrix, scalar, block, length,
+                     stride_x, stride_a, stride_b, scale, eps, leads, HK, HV, DK, 16)  # fmt: skip

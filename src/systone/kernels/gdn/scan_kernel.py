@@ -1,54 +1,49 @@
-"""The recurrence of the gated delta rule along segments: from a parent's state to outputs and state.
+"""The recurrence of the gated delta rule along segments: from a parent's state to outputs, state.
 
 Everything is kept transposed (value axis first), so that the FP32 state stays in registers and is
-the left operand of every product. FP32 operands enter the bf16 tensor cores as high + low pairs;
-the low x low product (2^-16 of the result) is left out. With S the state at the chunk's start, Z
-and Y from the chunk kernel:
-    x = v - e^G |k|^-1 k S,   o = e^G q S + Y x,   S' = e^G_n S + k^T Z x.
+the left operand of every product; operands are fp16, sums FP32. With S the state at the chunk's
+start, unit keys k and queries q, and Z, Y from the chunk kernel:
+    x = v - e^G k S,   o = e^G q S Dk^-0.5 + Y x,   S' = e^G_n S + k^T Z x.
+All of it is linear in v: values are scaled by 2^-5 on the way in and back on the way out, so that
+fp16 holds states up to 2^21 and still resolves 2^-19.
 """
 
 import triton
 import triton.language as tl
 
-from systone.kernels.device import bf16_pair
 from systone.kernels.gdn.chunk_kernel import MATRICES, SCALARS, WIDTH
+
+VALUE_SCALE = tl.constexpr(2.0**-5)
+OUTPUT_SCALE = tl.constexpr(2.0**5)
 
 
 @triton.jit
 def _chunk(
-    state, q, k, v, z_high, y_high, z_low, y_low, scalar_ptr, length,
+    state, q, k, v, z, y, scalar_ptr, length,
     HV: tl.constexpr, TILE: tl.constexpr, UPDATE: tl.constexpr,
 ):  # fmt: skip
-    """One chunk of loaded tiles: q, k [TILE, DK], v [TILE, BV], matrices [TILE, TILE]; rows beyond
+    """One chunk of loaded tiles: q, k [TILE, DK], v [TILE, BV], z, y [TILE, TILE]; rows beyond
     `length` are zero. state [BV, DK] -> (state, outputs [BV, TILE])."""
     i = tl.arange(0, TILE)
     scalars = scalar_ptr + i * (HV * SCALARS)
     read = tl.load(scalars, mask=i < length, other=0.0)
     ask = tl.load(scalars + 1, mask=i < length, other=0.0)
-
-    high, low = bf16_pair(state)
-    held = tl.dot(high, tl.trans(k))
-    held = tl.dot(low, tl.trans(k), held)
-    result = tl.dot(high, tl.trans(q))
-    result = tl.dot(low, tl.trans(q), result) * ask[None, :]
-    high, low = bf16_pair(tl.trans(v).to(tl.float32) - held * read[None, :])
+    half = state.to(tl.float16)
+    held = tl.dot(half, tl.trans(k))
+    fresh = tl.trans(v).to(tl.float32) * VALUE_SCALE - held * read[None, :]
+    fresh = fresh.to(tl.float16)
     if UPDATE:
-        delta = tl.dot(high, tl.trans(z_high))
-        delta = tl.dot(low, tl.trans(z_high), delta)
-        delta = tl.dot(high, tl.trans(z_low), delta)
-        d_high, d_low = bf16_pair(delta)
-        state = state * tl.load(scalar_ptr + 2)
-        state = tl.dot(d_high, k, state)
-        state = tl.dot(d_low, k, state)
-    result = tl.dot(high, tl.trans(y_high), result)
-    result = tl.dot(low, tl.trans(y_high), result)
-    result = tl.dot(high, tl.trans(y_low), result)
+        delta = tl.dot(fresh, tl.trans(z)).to(tl.float16)
+    result = tl.dot(half, tl.trans(q)) * ask[None, :]
+    result = tl.dot(fresh, tl.trans(y), result) * OUTPUT_SCALE
+    if UPDATE:
+        state = tl.dot(delta, k, state * tl.load(scalar_ptr + 2))
     return state, result
 
 
 @triton.jit
 def _last_chunk(
-    state, q_ptr, v_ptr, matrix_ptr, scalar_ptr, out_ptr, length, stride_x,
+    state, unit_ptr, v_ptr, matrix_ptr, scalar_ptr, out_ptr, length, stride_x,
     HK: tl.constexpr, HV: tl.constexpr, DK: tl.constexpr, DV: tl.constexpr, BV: tl.constexpr,
     TILE: tl.constexpr, UPDATE: tl.constexpr,
 ):  # fmt: skip
@@ -57,18 +52,14 @@ def _last_chunk(
     d = tl.arange(0, DK)
     e = tl.arange(0, BV)
     inside = (i < length)[:, None]
-    at = q_ptr + i[:, None] * stride_x + d[None, :]
+    at = unit_ptr + i[:, None] * (2 * HK * DK) + d[None, :]
     k = tl.load(at + HK * DK, mask=inside, other=0.0)
     q = tl.load(at, mask=inside, other=0.0)
     v = tl.load(v_ptr + i[:, None] * stride_x + e[None, :], mask=inside, other=0.0)
     at = matrix_ptr + i[:, None] * (HV * MATRICES * WIDTH) + i[None, :]
-    z_high = tl.load(at, mask=inside, other=0.0)
-    y_high = tl.load(at + WIDTH, mask=inside, other=0.0)
-    z_low = tl.load(at + 2 * WIDTH, mask=inside, other=0.0)
-    y_low = tl.load(at + 3 * WIDTH, mask=inside, other=0.0)
-    state, result = _chunk(
-        state, q, k, v, z_high, y_high, z_low, y_low, scalar_ptr, length, HV, TILE, UPDATE
-    )
+    z = tl.load(at, mask=inside, other=0.0)
+    y = tl.load(at + WIDTH, mask=inside, other=0.0)
+    state, result = _chunk(state, q, k, v, z, y, scalar_ptr, length, HV, TILE, UPDATE)
     to = out_ptr + i[None, :] * (HV * DV) + e[:, None]
     tl.store(to, result.to(out_ptr.dtype.element_ty), mask=(i < length)[None, :])
     return state
@@ -76,8 +67,8 @@ def _last_chunk(
 
 @triton.jit
 def _full_chunks(
-    state, qk_tiles, v_tiles, matrix_tiles, out_tiles, qkv_ptr, matrix_ptr, scalar_ptr, out_ptr,
-    first, chunks, head, e0, stride_x,
+    state, unit_tiles, v_tiles, matrix_tiles, out_tiles,
+    unit_ptr, qkv_ptr, matrix_ptr, scalar_ptr, out_ptr, first, chunks, head, e0, stride_x,
     HK: tl.constexpr, HV: tl.constexpr, DK: tl.constexpr, DV: tl.constexpr, BV: tl.constexpr,
     STAGES: tl.constexpr, DESCRIPTORS: tl.constexpr,
 ):  # fmt: skip
@@ -88,31 +79,25 @@ def _full_chunks(
     for c in tl.range(0, chunks, num_stages=STAGES, disable_licm=True):
         row = first + c * 64
         at = row.to(tl.int64)
-        scalar = scalar_ptr + (at * HV + head) * SCALARS
         if DESCRIPTORS:
-            k = qk_tiles.load([row, HK * DK + key])
-            q = qk_tiles.load([row, key])
+            k = unit_tiles.load([row, HK * DK + key])
+            q = unit_tiles.load([row, key])
             v = v_tiles.load([row, value])
-            m = head * MATRICES
-            z_high = tl.reshape(matrix_tiles.load([row, m, 0]), (64, 64))
-            y_high = tl.reshape(matrix_tiles.load([row, m + 1, 0]), (64, 64))
-            z_low = tl.reshape(matrix_tiles.load([row, m + 2, 0]), (64, 64))
-            y_low = tl.reshape(matrix_tiles.load([row, m + 3, 0]), (64, 64))
+            z = tl.reshape(matrix_tiles.load([row, head * MATRICES, 0]), (64, 64))
+            y = tl.reshape(matrix_tiles.load([row, head * MATRICES + 1, 0]), (64, 64))
         else:
-            x = qkv_ptr + at * stride_x + i[:, None] * stride_x
             d = tl.arange(0, DK)[None, :]
+            x = unit_ptr + at * (2 * HK * DK) + i[:, None] * (2 * HK * DK)
             k = tl.load(x + (HK * DK + key + d))
             q = tl.load(x + (key + d))
+            x = qkv_ptr + at * stride_x + i[:, None] * stride_x
             v = tl.load(x + (value + tl.arange(0, BV)[None, :]))
             m = matrix_ptr + (at * HV + head) * (MATRICES * WIDTH)
             m += i[:, None] * (HV * MATRICES * WIDTH) + i[None, :]
-            z_high = tl.load(m)
-            y_high = tl.load(m + WIDTH)
-            z_low = tl.load(m + 2 * WIDTH)
-            y_low = tl.load(m + 3 * WIDTH)
-        state, result = _chunk(
-            state, q, k, v, z_high, y_high, z_low, y_low, scalar, 64, HV, 64, True
-        )
+            z = tl.load(m)
+            y = tl.load(m + WIDTH)
+        scalar = scalar_ptr + (at * HV + head) * SCALARS
+        state, result = _chunk(state, q, k, v, z, y, scalar, 64, HV, 64, True)
         result = tl.trans(result.to(out_ptr.dtype.element_ty))
         if DESCRIPTORS:
             out_tiles.store([row, head * DV + e0], result)
@@ -124,17 +109,18 @@ def _full_chunks(
 
 @triton.jit(do_not_specialize=["range_at"])
 def gdn_scan_kernel(
-    qk_tiles, v_tiles, matrix_tiles, out_tiles,
-    qkv_ptr, matrix_ptr, scalar_ptr, state_ptr, out_ptr, range_ptr, range_at, entry_ptr, stride_x,
+    unit_tiles, v_tiles, matrix_tiles, out_tiles,
+    unit_ptr, qkv_ptr, matrix_ptr, scalar_ptr, state_ptr, out_ptr,
+    range_ptr, range_at, entry_ptr, stride_x,
     HK: tl.constexpr, HV: tl.constexpr, DK: tl.constexpr, DV: tl.constexpr, BV: tl.constexpr,
-    LEAF: tl.constexpr, STAGES: tl.constexpr, DESCRIPTORS: tl.constexpr,
+    LEAF: tl.constexpr, LONG: tl.constexpr, STAGES: tl.constexpr, DESCRIPTORS: tl.constexpr,
 ):  # fmt: skip
     """Walks the scan entries range[range_at] .. range[range_at + 1]; a program owns one (head,
     block of values) and a run of entries. An entry: flat start, length, parent's slot, own slot.
 
     States are [slots, HV, DV, DK]. A leaf writes none, and siblings next to each other in the list
-    share one load of their parent's state as long as it is unchanged. `*_tiles`: descriptors of
-    qkv, of the matrices and of the output where the device has them."""
+    share one load of their parent's state as long as it is unchanged. Without LONG no entry has
+    more than 64 tokens. `*_tiles`: descriptors of the arrays where the device has them."""
     BLOCKS: tl.constexpr = DV // BV
     lane = tl.program_id(0) % (HV * BLOCKS)
     part = tl.program_id(0) // (HV * BLOCKS)
@@ -144,45 +130,48 @@ def gdn_scan_kernel(
     begin = tl.load(range_ptr + range_at)
     stop = tl.load(range_ptr + range_at + 1)
     share = tl.cdiv(stop - begin, parts)
+    last = tl.minimum(begin + (part + 1) * share, stop)
 
     d = tl.arange(0, DK)
     e = tl.arange(0, BV)
     inside = (e0 + e)[:, None] * DK + d[None, :]
     state = tl.zeros((BV, DK), dtype=tl.float32)
     held = -1
-    last = tl.minimum(begin + (part + 1) * share, stop)
     for n in tl.range(begin + part * share, last, disable_licm=True):
         first = tl.load(entry_ptr + n * 4)
         length = tl.load(entry_ptr + n * 4 + 1)
         parent = tl.load(entry_ptr + n * 4 + 2)
         if (parent != held) | (parent < 0):
             base = (tl.maximum(parent, 0).to(tl.int64) * HV + head) * (DV * DK)
-            state = tl.load(
-                state_ptr + base + inside, mask=(inside >= 0) & (parent >= 0), other=0.0
-            )
-        whole = (length - 1) // 64
-        state = _full_chunks(
-            state, qk_tiles, v_tiles, matrix_tiles, out_tiles,
-            qkv_ptr, matrix_ptr, scalar_ptr, out_ptr,
-            first, whole, head, e0, stride_x, HK, HV, DK, DV, BV, STAGES, DESCRIPTORS,
-        )  # fmt: skip
-        held = tl.where(whole > 0, -1, parent)
-        rest = length - whole * 64
-        at = first.to(tl.int64) + whole * 64
-        q = qkv_ptr + at * stride_x + head // (HV // HK) * DK
+            known = (inside >= 0) & (parent >= 0)
+            state = tl.load(state_ptr + base + inside, mask=known, other=0.0)
+        held = parent
+        at = first.to(tl.int64)
+        rest = length
+        if LONG:
+            whole = (length - 1) // 64
+            state = _full_chunks(
+                state, unit_tiles, v_tiles, matrix_tiles, out_tiles,
+                unit_ptr, qkv_ptr, matrix_ptr, scalar_ptr, out_ptr,
+                first, whole, head, e0, stride_x, HK, HV, DK, DV, BV, STAGES, DESCRIPTORS,
+            )  # fmt: skip
+            held = tl.where(whole > 0, -1, parent)
+            at += whole * 64
+            rest -= whole * 64
+        unit = unit_ptr + at * (2 * HK * DK) + head // (HV // HK) * DK
         v = qkv_ptr + at * stride_x + 2 * HK * DK + head * DV + e0
         matrix = matrix_ptr + (at * HV + head) * (MATRICES * WIDTH)
         scalar = scalar_ptr + (at * HV + head) * SCALARS
         out = out_ptr + (at * HV + head) * DV + e0
         # the tile is a function of the segment's own length, as in the planner's `chunk_tile`
         if rest > 32:
-            state = _last_chunk(state, q, v, matrix, scalar, out, rest, stride_x,
+            state = _last_chunk(state, unit, v, matrix, scalar, out, rest, stride_x,
                                 HK, HV, DK, DV, BV, 64, not LEAF)  # fmt: skip
         elif rest > 16:
-            state = _last_chunk(state, q, v, matrix, scalar, out, rest, stride_x,
+            state = _last_chunk(state, unit, v, matrix, scalar, out, rest, stride_x,
                                 HK, HV, DK, DV, BV, 32, not LEAF)  # fmt: skip
         else:
-            state = _last_chunk(state, q, v, matrix, scalar, out, rest, stride_x,
+            state = _last_chunk(state, unit, v, matrix, scalar, out, rest, stride_x,
                                 HK, HV, DK, DV, BV, 16, not LEAF)  # fmt: skip
         if not LEAF:
             held = -1

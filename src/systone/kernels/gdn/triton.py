@@ -19,24 +19,43 @@ from systone.kernels.gdn.scan_kernel import gdn_scan_kernel
 from systone.kernels.work import CHUNKS, WorkTables
 
 CHUNK_PROGRAMS_PER_SM = 4
+CHUNK_OPTIONS = {"num_warps": 4}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GdnScratch:
-    """What the chunk kernel leaves for the scans: matrices bf16 [T, Hv, 4, 64], scalars FP32
-    [T, Hv, 4]; `blocks` FP32 [programs, 64, 16] is its own. Needs no clearing."""
+    """What the chunk kernel leaves for the scans: unit queries and keys fp16 [T, 2, Hk, Dk],
+    matrices fp16 [T, Hv, 2, 64], scalars FP32 [T, Hv, 4]; `blocks` FP32 [programs, 64, 16] is its
+    own. Needs no clearing."""
 
+    units: Tensor
     matrices: Tensor
     scalars: Tensor
     blocks: Tensor
 
     @classmethod
-    def empty(cls, tokens: int, value_heads: int, device: torch.device) -> GdnScratch:
+    def empty(
+        cls, tokens: int, key_heads: int, value_heads: int, device: torch.device
+    ) -> GdnScratch:
+        half = {"dtype": torch.float16, "device": device}
+        wide = {"dtype": torch.float32, "device": device}
         return cls(
-            torch.empty(tokens, value_heads, 4, 64, dtype=torch.bfloat16, device=device),
-            torch.empty(tokens, value_heads, 4, dtype=torch.float32, device=device),
-            torch.empty(_chunk_programs(device), 64, 16, dtype=torch.float32, device=device),
+            torch.empty(tokens, 2, key_heads, 128, **half),
+            torch.empty(tokens, value_heads, 2, 64, **half),
+            torch.empty(tokens, value_heads, 4, **wide),
+            torch.empty(_chunk_programs(device), 64, 16, **wide),
         )
+
+    def rows(self, tokens: int) -> GdnScratch:
+        """The first `tokens` rows, the program scratch whole."""
+        return GdnScratch(
+            self.units[:tokens], self.matrices[:tokens], self.scalars[:tokens], self.blocks
+        )
+
+    @property
+    def num_bytes(self) -> int:
+        tensors = (self.units, self.matrices, self.scalars, self.blocks)
+        return sum(t.numel() * t.element_size() for t in tensors)
 
 
 def gated_delta_rule(
@@ -65,36 +84,37 @@ def gated_delta_rule(
     if out is None:
         out = torch.empty(tokens, heads, value_dim, dtype=qkv.dtype, device=qkv.device)
     if scratch is None:
-        scratch = GdnScratch.empty(tokens, heads, qkv.device)
+        scratch = GdnScratch.empty(tokens, num_key_heads, heads, qkv.device)
     assert states.is_contiguous() and out.is_contiguous()
     config, processors = table_of(qkv.device)
 
     gdn_chunk_kernel[(_chunk_programs(qkv.device),)](
-        qkv, a, b, A_log, dt_bias, scratch.matrices, scratch.scalars, scratch.blocks,
+        qkv, a, b, A_log, dt_bias,
+        scratch.units, scratch.matrices, scratch.scalars, scratch.blocks,
         tables.counts, tables.chunk_start, tables.chunk_len, tables.chunk_tile,
         qkv.stride(0), a.stride(0), b.stride(0), key_dim**-0.5, L2_EPS,
-        COUNT=CHUNKS, HK=num_key_heads, HV=heads, DK=key_dim, num_warps=4,
+        COUNT=CHUNKS, HK=num_key_heads, HV=heads, DK=key_dim, **CHUNK_OPTIONS,
     )  # fmt: skip
 
     block = config.gdn_value_block
     lanes = heads * (value_dim // block)
-    parts = max(1, config.gdn_programs_per_sm * processors // lanes)
-    tiles = (qkv, qkv, scratch.matrices, out)
+    tiles = (scratch.units, qkv, scratch.matrices, out)
     if config.descriptors:
         tiles = (
-            TensorDescriptor.from_tensor(qkv, [64, key_dim]),
+            TensorDescriptor.from_tensor(scratch.units.flatten(1), [64, key_dim]),
             TensorDescriptor.from_tensor(qkv, [64, block]),
             TensorDescriptor.from_tensor(scratch.matrices.flatten(1, 2), [64, 1, 64]),
             TensorDescriptor.from_tensor(out.flatten(1), [64, block]),
         )
-    launches = tables.scan_ptr.shape[0] - 1
-    for depth in range(launches):
+    for launch in tables.scans:
+        crowd = config.gdn_programs_per_sm if launch.long else config.gdn_short_programs_per_sm
+        parts = max(1, crowd * processors // lanes)
         gdn_scan_kernel[(lanes * parts,)](
-            *tiles, qkv, scratch.matrices, scratch.scalars, states, out,
-            tables.scan_ptr, depth, tables.scan_entries, qkv.stride(0),
+            *tiles, scratch.units, qkv, scratch.matrices, scratch.scalars, states, out,
+            tables.scan_ptr, launch.range_at, tables.scan_entries, qkv.stride(0),
             HK=num_key_heads, HV=heads, DK=key_dim, DV=value_dim, BV=block,
-            LEAF=depth == launches - 1, STAGES=config.gdn_stages, DESCRIPTORS=config.descriptors,
-            num_warps=4,
+            LEAF=launch.leaf, LONG=launch.long, STAGES=config.gdn_stages,
+            DESCRIPTORS=config.descriptors, num_warps=4,
         )  # fmt: skip
     return out
 

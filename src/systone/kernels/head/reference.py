@@ -38,6 +38,13 @@ def scalar_head(x: Tensor, weight: Tensor, bias: Tensor, *, out: Tensor | None =
     return place((fixed_dot(x, weight[0]) + bias)[:, None], out)
 
 
+def label_head(x: Tensor, weight: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The logits of W label tokens: x [R, h] FP32 or bf16, weight FP32 [W, h], the rows of the
+    output matrix for those tokens -> FP32 [R, W]."""
+    rows = [fixed_dot(row, weight) for row in x]
+    return place(torch.stack(rows) if rows else x.new_empty(0, len(weight)).float(), out)
+
+
 def pointer_head(
     query_rows: Tensor,
     key_rows: Tensor,

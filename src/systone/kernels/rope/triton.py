@@ -14,7 +14,7 @@ from torch import Tensor
 from systone.kernels.device import round_to
 from systone.kernels.rope import reference
 
-_HEADS = 4
+_HEADS = 8
 
 
 @triton.jit
@@ -30,11 +30,17 @@ def _rotate_store(
     dtype: tl.constexpr = out_ptr.dtype.element_ty
     row = head[:, None] * stride_head
     x = tl.load(x_ptr + row + d[None, :], mask=inside, other=0.0).to(tl.float32)
-    y = tl.load(x_ptr + row + partner[None, :], mask=inside, other=0.0).to(tl.float32)
+    turns = d < 2 * PAIRS
+    y = tl.load(x_ptr + row + partner[None, :], mask=inside & turns[None, :], other=0.0)
+    y = y.to(tl.float32)
     scale = tl.rsqrt(tl.sum(x * x, axis=1) / D + eps)[:, None]
     x = round_to(x * scale * (1.0 + tl.load(weight_ptr + d).to(tl.float32))[None, :], dtype)
-    y = round_to(y * scale * (1.0 + tl.load(weight_ptr + partner).to(tl.float32))[None, :], dtype)
-    turns = d < 2 * PAIRS
+    y = round_to(
+        y
+        * scale
+        * (1.0 + tl.load(weight_ptr + partner, mask=turns, other=0.0).to(tl.float32))[None, :],
+        dtype,
+    )
     pair = tl.where(d < PAIRS, d, d - PAIRS)
     cos = tl.load(cos_ptr + pair, mask=turns, other=1.0).to(tl.float32)[None, :]
     sin = tl.load(sin_ptr + pair, mask=turns, other=0.0).to(tl.float32)[None, :]

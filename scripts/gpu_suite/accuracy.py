@@ -1,0 +1,115 @@
+"""Read-outs of the GPU pass against transformers: FP32 oracle and bf16, same weights and rows.
+
+Rows: {model, rows, length, rms_ratio, worst_row, logit_ratio, logit_error_in_spread}. rms_ratio is
+ours over transformers', both root-mean-square errors of final hidden states against the oracle.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from oracles.pure_torch import forbid_tf32, qwen3_5_modeling
+from scripts.gpu_suite.models import DEVICE, decision, recipe, served
+from systone.execute.gpu_runner import GpuLimits, GpuRunner
+from systone.weights.merged import ServedWeights
+from systone.weights.synth.specs import Recipe
+from tests.unit.nn.naive_tables import naive_tables
+
+CASES = (("open-jev-9b", None, (64, 300, 1024)), ("open-jev-27b-v1.1", 16, (64, 300)))
+OPTIONS = 4  # rows that share a state: lengths count the whole row
+ROWS = 64
+
+
+def accuracy_rows() -> Iterator[dict[str, Any]]:
+    for name, layers, lengths in CASES:
+        made = recipe(name, layers)
+        weights = served(made)
+        runner = GpuRunner(lambda _, w=weights: decision(w), DEVICE, GpuLimits(tokens=8192))
+        began = time.perf_counter()
+        runner.start()
+        print(f"start {time.perf_counter() - began:.1f} s", dict(runner.describe()), flush=True)
+        official = _official(made, weights)
+        for length in lengths:
+            yield from _compare(name, made, runner, official, length)
+        runner.close()
+        del weights, runner, official
+        gc.collect()
+        torch.cuda.empty_cache()
+
+
+def _compare(
+    name: str, made: Recipe, runner: GpuRunner, official: Any, length: int
+) -> Iterator[dict[str, Any]]:
+    rows = _rows(length)
+    flat = [[t for segment in row for t in segment] for request in rows for row in request]
+    ours = []
+    for request in range(0, len(rows), 4):
+        runner.run(naive_tables(rows[request : request + 4]))
+        count = 4 * OPTIONS
+        ours.append(runner.last_hidden(count).float())
+    ours = torch.cat(ours)
+    head = runner.head_weight
+    official.to(torch.bfloat16)
+    theirs = _hidden(official, flat)
+    official.float()
+    oracle = _hidden(official, flat)
+    official.to(torch.bfloat16)  # the weights are bf16 values: nothing is lost on the way
+    size = oracle.norm(dim=1)
+    mine, other = (ours - oracle).norm(dim=1) / size, (theirs - oracle).norm(dim=1) / size
+    logits = [(x.double() @ head[0].double()) for x in (ours, theirs, oracle)]
+    spread = logits[2].std()
+    errors = [(x - logits[2]).square().mean().sqrt() / spread for x in logits[:2]]
+    rms = [x.square().mean().sqrt() for x in (mine, other)]
+    yield {
+        "model": f"{name} ({len(made.backbone.text_config()['layer_types'])} layers)",
+        "rows": len(flat), "length": length,
+        "rms_ratio": round((rms[0] / rms[1]).item(), 4),
+        "worst_row": round((mine / other).max().item(), 3),
+        "ours_rms": round(rms[0].item(), 5), "transformers_rms": round(rms[1].item(), 5),
+        "logit_error_in_spread": round(errors[0].item(), 5),
+        "transformers_logit_error_in_spread": round(errors[1].item(), 5),
+    }  # fmt: skip
+
+
+def _rows(length: int) -> list[list[list[list[int]]]]:
+    """Requests of OPTIONS rows: a state, a question, options of different lengths that end in rows
+    of about `length` tokens; every row of a bucket has that length."""
+    generator = torch.Generator().manual_seed(length)
+    draw = lambda n: torch.randint(0, 200_000, (n,), generator=generator).tolist()  # noqa: E731
+    made = []
+    for _ in range(ROWS // OPTIONS):
+        option = 23
+        state, question = draw(length - 11 - option), draw(11)
+        made.append([[state, question, draw(option)] for _ in range(OPTIONS)])
+    return made
+
+
+def _official(made: Recipe, weights: ServedWeights) -> Any:
+    modeling = qwen3_5_modeling()
+    forbid_tf32()
+    from transformers.models.qwen3_5.configuration_qwen3_5 import Qwen3_5TextConfig
+
+    config = Qwen3_5TextConfig(**made.backbone.text_config())
+    config._attn_implementation = "sdpa"
+    with torch.device("meta"):
+        model = modeling.Qwen3_5TextModel(config)
+    model.load_state_dict(dict(weights.tensors), strict=True, assign=True)
+    rotary = modeling.Qwen3_5TextRotaryEmbedding(config=config, device=DEVICE)
+    model.rotary_emb = rotary
+    return model.eval()
+
+
+@torch.inference_mode()
+def _hidden(model: Any, rows: list[list[int]]) -> Tensor:
+    found = []
+    for first in range(0, len(rows), 16):
+        ids = torch.tensor(rows[first : first + 16], device=DEVICE)
+        out = model(input_ids=ids, use_cache=False).last_hidden_state[:, -1]
+        found.append(out.float())
+    return torch.cat(found)
