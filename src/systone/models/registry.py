@@ -1,12 +1,13 @@
 """From a model source, as the operator names it, to the adapter and executor that serve it.
 
 A source is a built-in name or a directory; the directory's files say which family it is. Families
-are imported late: only the one asked for may bring torch along.
+are imported late, and their `load` modules bring torch along only inside `load_directory`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,7 @@ from systone.models.base import Loaded
 if TYPE_CHECKING:
     from systone.config import ModelSettings
 
-__all__ = ["BUILT_IN", "check", "load"]
+__all__ = ["BUILT_IN", "FAMILIES", "check", "load"]
 
 
 def _mini(_: ModelSettings) -> Loaded:
@@ -37,6 +38,15 @@ BUILT_IN: Mapping[str, Callable[[ModelSettings], Loaded]] = {
     "systone-mini-plus": _mini_plus,
 }
 
+# Modules of families that are served from directories, asked in this order: each has
+# `recognises(directory) -> bool`, a cheap look at file names, and `load_directory(directory,
+# settings) -> Loaded`. The first match wins.
+FAMILIES = (
+    "systone.models.open_jev.load",
+    "systone.models.laya.load",
+    "systone.models.label.load",
+)
+
 
 def check(source: str) -> None:
     """What can be known of a source at once, before anything is loaded. Raises ConfigError."""
@@ -52,6 +62,10 @@ def load(source: str, settings: ModelSettings) -> Loaded:
     check(source)
     if source in BUILT_IN:
         return BUILT_IN[source](settings)
-    from systone.models.open_jev.load import load_directory
-
-    return load_directory(Path(source), settings)
+    directory = Path(source)
+    for family in map(import_module, FAMILIES):
+        if family.recognises(directory):
+            loaded: Loaded = family.load_directory(directory, settings)
+            return loaded
+    names = ", ".join(name.split(".")[2] for name in FAMILIES)
+    raise ConfigError(f"{source}: no family recognises these files (asked: {names})")

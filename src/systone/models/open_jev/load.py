@@ -24,11 +24,25 @@ if TYPE_CHECKING:
     from systone.config import ModelSettings
     from systone.weights.merged import ServedWeights
 
-__all__ = ["load_directory", "serve_weights"]
+__all__ = ["load_directory", "recognises", "serve_weights"]
 
 log = logging.getLogger("systone.models.open_jev")
 
 _PROGRESS_S = 5.0  # a line in the log at most this often
+
+# A package's description, in the places a package may be in; or an export's.
+_MARKS = (
+    "model.json",
+    "checkpoint/model.json",
+    "package/model.json",
+    "package/checkpoint/model.json",
+    "open_jev_export.json",
+)
+
+
+def recognises(directory: Path) -> bool:
+    """Whether the directory holds a package, a package beside its base, or an export."""
+    return any((directory / mark).is_file() for mark in _MARKS)
 
 
 def load_directory(directory: Path, settings: ModelSettings) -> Loaded:
