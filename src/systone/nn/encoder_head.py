@@ -57,13 +57,13 @@ class MarkerEncoder:
         x = torch.cat(
             [
                 part + kinds[kind]
-                for part, kind in zip(torch.split(x, rows.lengths), rows.kinds, strict=True)
+                for part, kind in zip(torch.split(x, list(rows.lengths)), rows.kinds, strict=True)
             ]
         )
         for layer in range(self._layers):
             x = self._layer(x, rows.lengths, f"head.layers.{layer}")
         # One row at a time: an FP32 product may depend on how many rows it has.
-        parts = torch.split(x[rows.markers], rows.num_markers)
+        parts = torch.split(x[rows.markers], list(rows.num_markers))
         return torch.cat([self._score(part) for part in parts])
 
     def _layer(self, x: Tensor, lengths: Sequence[int], name: str) -> Tensor:
