@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import torch
 
     from systone.config import ModelSettings
+    from systone.execute.base import PassRunner
     from systone.weights.merged import ServedWeights
 
 __all__ = ["load_directory", "recognises", "serve_weights"]
@@ -83,20 +84,46 @@ def serve_weights(served: ServedWeights, settings: ModelSettings, *, release_dat
         OpenJevSettings(max_length=settings.max_length, sharing=sharing),
     )
     from systone.execute.passes import PassExecutor
-    from systone.execute.torch_runner import TorchRunner
-    from systone.nn.decision import DecisionModel
 
-    device = _device(settings.device)
-    dtype = _dtype(settings.dtype, device)
-    runner = TorchRunner(
-        lambda place: DecisionModel.build(served, dtype=dtype, device=place, consume=True), device
-    )
+    runner = _runner(served, settings, adapter.max_length)
     budget = PassBudget(
         tokens=settings.max_batch_tokens,
         rows=settings.max_batch_rows if settings.pack else 1,
         states=settings.max_batch_states,
     )
     return Loaded(adapter, PassExecutor(runner, budget, sharing), WARMUP)
+
+
+def _runner(served: ServedWeights, settings: ModelSettings, longest_row: int) -> PassRunner:
+    """Our kernels for bf16 on a GPU, plain torch elsewhere. Either takes the weights over tensor by
+    tensor when it starts. `--pack off` is eager: no graphs."""
+    import torch
+
+    from systone.nn.decision import DecisionModel
+
+    device = _device(settings.device)
+    dtype = _dtype(settings.dtype, device)
+
+    def build(place: torch.device) -> DecisionModel:
+        return DecisionModel.build(served, dtype=dtype, device=place, consume=True)
+
+    if device.type != "cuda" or dtype != torch.bfloat16:
+        from systone.execute.torch_runner import TorchRunner
+
+        return TorchRunner(build, device)
+    try:
+        from systone.execute.gpu_runner import GpuLimits, GpuRunner
+    except ImportError as missing:
+        raise ConfigError(f"a GPU needs triton; install systone[gpu] ({missing})") from None
+    segments = max(settings.max_batch_tokens, 1024)
+    limits = GpuLimits(
+        tokens=max(settings.max_batch_tokens, longest_row),
+        readouts=settings.max_batch_rows,
+        states=settings.max_batch_states,
+        segments=segments,
+        ancestors=4 * segments,
+    )
+    return GpuRunner(build, device, limits)
 
 
 def _device(name: str) -> torch.device:
