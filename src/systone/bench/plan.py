@@ -6,6 +6,7 @@ one block; with two, rounds are cut into parts and each part goes to both in bal
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -41,7 +42,8 @@ class Level:
         except ValueError:
             amount = 0.0
         level = cls(mode, amount)
-        if amount <= 0 or level.key != key or (mode == "closed" and amount != int(amount)):
+        sane = math.isfinite(amount) and amount > 0 and level.key == key
+        if not sane or (mode == "closed" and amount != int(amount)):
             raise ConfigError(f"{key!r} is no level: c16 is a concurrency, r20 a rate")
         return level
 

@@ -69,7 +69,10 @@ def read_series(folders: Sequence[Path]) -> tuple[list[Series], str]:
 
 
 def draw(out: Path, series: Sequence[Series], title: str) -> tuple[str, ...]:
-    """`throughput.png` (where there is a closed loop) and `latency.png` under `out`."""
+    """`throughput.png` (where there is a closed loop) and `latency.png` under `out`; neither where
+    nothing was answered."""
+    if not any(walls for one in series for walls in one.walls_ms.values()):
+        return ()
     drawn = []
     if any(level["level"].startswith("c") for one in series for level in one.levels):
         _throughput(out / "throughput.png", series, title)

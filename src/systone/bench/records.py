@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import zlib
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields
 from typing import Any
@@ -75,8 +76,10 @@ def from_lines(data: bytes) -> list[Record]:
     """Raises ValueError for anything but whole records."""
     try:
         lines = gzip.decompress(data).splitlines()
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise ValueError(f"not readable: {error}") from None
+    if not lines:
+        raise ValueError("not one record")
     return [_record(json.loads(line)) for line in lines]
 
 

@@ -38,7 +38,7 @@ def served(
     with log.open("wb") as sink:
         process = subprocess.Popen([*command, *flags], stdout=sink, stderr=subprocess.STDOUT)
     try:
-        yield Served(_url(process, log, report), process.pid)
+        yield Served(_url(process, model, log, report), process.pid)
     finally:
         process.terminate()
         try:
@@ -48,7 +48,9 @@ def served(
             process.wait()
 
 
-def _url(process: subprocess.Popen[bytes], log: Path, report: Callable[[str], None]) -> str:
+def _url(
+    process: subprocess.Popen[bytes], model: str, log: Path, report: Callable[[str], None]
+) -> str:
     while True:
         ended = process.poll() is not None  # before the log is read: nothing is added after it
         text = log.read_text(errors="replace")
@@ -57,6 +59,6 @@ def _url(process: subprocess.Popen[bytes], log: Path, report: Callable[[str], No
             return found[1]
         last = text.splitlines()[-1] if text.strip() else "starting"
         if ended:
-            raise ConfigError(f"the server of {process.args[4]!r} ended: {last}")  # type: ignore[index]
+            raise ConfigError(f"the server of {model} ended: {last}")
         report(last)
         time.sleep(_POLL_S)

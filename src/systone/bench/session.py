@@ -25,6 +25,7 @@ from systone.bench.server_process import served
 from systone.bench.tables import markdown
 from systone.bench.wire import Address, Connection
 from systone.errors import ConfigError
+from systone.models import registry
 
 __all__ = ["Options", "Report", "is_url", "run_http", "run_targets"]
 
@@ -50,12 +51,11 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a run found. `digest`: of its manifest. `plotted`: the pictures that were drawn."""
+    """What a run found. `digest`: of its manifest."""
 
     run: dict[str, Any]
     figures: dict[str, Any]
     digest: str
-    plotted: tuple[str, ...]
 
 
 def is_url(target: str) -> bool:
@@ -68,6 +68,9 @@ def run_http(
     """Measure servers by URL, and a model by a server started for it.
 
     Raises ConfigError when a server can't be reached or started, before anything is measured."""
+    for target in targets.values():
+        if not is_url(target):
+            registry.check(target)
     new_folder(options.out)
     with ExitStack() as stack:
         client = stack.enter_context(ClientProcess())
@@ -150,9 +153,8 @@ def _written(
         "environment": environment(options.commit),
         "samples": results.samples,
     }
-    plotted = (
-        plots.draw_run(options.out, results.records, figures, run) if plots.available() else ()
-    )
+    if plots.available():
+        plots.draw_run(options.out, results.records, figures, run)
     files = {
         "run.json": dump(run),
         "items.json": dump([asdict(item) for item in workload.items]),
@@ -160,7 +162,7 @@ def _written(
         "figures.json": dump(figures),
         "tables.md": markdown(run, figures).encode(),
     }
-    return Report(run, figures, write_folder(options.out, files), plotted)
+    return Report(run, figures, write_folder(options.out, files))
 
 
 def _described(workload: Workload) -> dict[str, Any]:

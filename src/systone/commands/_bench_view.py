@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["print_report", "run_progress"]
 
-_WIDTH = 120  # of tables where the output is no terminal
+_WIDTH = 140  # of tables where the output is no terminal
 _NAME_CELLS = 60
 _SUMMED = (
     "target",
@@ -63,6 +63,7 @@ def run_progress(total: int) -> Iterator[Callable[[str, int], None]]:
 
 def print_report(report: Report, out: Path) -> int:
     """Tables, failures, and the last line; the exit status."""
+    from systone.bench.plots import available
     from systone.bench.tables import headline, tables_of
 
     console = Console(highlight=False)
@@ -77,7 +78,7 @@ def print_report(report: Report, out: Path) -> int:
         console.print(escape(f"failed: {failure['level']} {failure['item']}: {failure['failure']}"))
     if len(failures) > 10:
         console.print(f"{len(failures) - 10} more failures are in {escape(str(out))}/tables.md")
-    if not report.plotted:
+    if not available():
         console.print("no plots: matplotlib is not installed (systone bench plot draws them later)")
     console.print(f"written to {escape(str(out))}")
     sys.stdout.write(json.dumps(_summary(report, out), ensure_ascii=False) + "\n")

@@ -6,6 +6,7 @@ import json
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -122,6 +123,12 @@ class _Counting:
 
 @pytest.fixture
 def stub() -> Iterator[StubServer]:
+    with running_stub() as server:
+        yield server
+
+
+@contextmanager
+def running_stub() -> Iterator[StubServer]:
     server = StubServer()
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
@@ -144,11 +151,15 @@ def request(state: str, questions: dict[str, Any] | None = None) -> dict[str, An
 
 @pytest.fixture
 def requests_file(tmp_path: Path) -> Path:
+    return write_requests(tmp_path)
+
+
+def write_requests(directory: Path) -> Path:
     """Nine requests of different kinds, one a line."""
     lines = [
         json.dumps({"id": f"q{i}", "request": request(f"crate {i}", _some(i))}) for i in range(9)
     ]
-    path = tmp_path / "nine.jsonl"
+    path = directory / "nine.jsonl"
     path.write_text("\n".join(lines) + "\n")
     return path
 
