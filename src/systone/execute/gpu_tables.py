@@ -45,6 +45,7 @@ class TableShape:
             "state_slot": segments, "parent_slot": segments,
             "readout_token": self.readouts, "readout_seg": self.readouts,
             "readout_request": self.readouts, "readout_row": self.readouts,
+            "readout_query": self.readouts,
             "counts": 4, "scan_ptr": segments + 3, "scan_entries": 4 * segments,
             "tile_seg": tiles, "tile_first": tiles,
         }  # fmt: skip

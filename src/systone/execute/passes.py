@@ -1,7 +1,7 @@
 """A batch of prepared requests run as passes: cut, run, scatter by (request, row), account.
 
 Owns the way from a request's rows to a pass and back; knows no model semantics and no device.
-Axes: R read-outs of a pass, N rows of a request, W read-out width.
+Axes: R read-outs of a pass, Q read-outs of a request, N its rows, W read-out width.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from systone.plan import (
     build_tables,
     cut_passes,
 )
+from systone.plan.layout import starts_of
 
 log = logging.getLogger(__name__)
 
@@ -40,20 +41,30 @@ class _Account:
     reuse: Reuse
     seconds: float = 0.0  # wall time of the passes it took part in
     passes: int = 0
-    values: NDArray[np.float32] | None = None  # [N, W]
+    values: NDArray[np.float32] | None = None  # [Q, W], row by row
     seen: NDArray[np.bool_] = field(init=False)  # [N]
+    first: NDArray[np.int32] = field(init=False)  # [N] the row's first place in `values`
     error: Exception | None = None
 
     def __post_init__(self) -> None:
         self.seen = np.zeros(self.trie.num_rows, bool)
+        self.first = starts_of(self.trie.row_readouts)[:-1]
 
-    def take(self, rows: NDArray[np.int32], scores: NDArray[np.float32]) -> None:
-        """Keep the scores of these rows; each row is scored once."""
+    def take(self, readout_row: NDArray[np.int32], scores: NDArray[np.float32]) -> None:
+        """Keep the scores of read-outs whose rows these are: every read-out of a row at once, and
+        each row once."""
+        changed = np.flatnonzero(readout_row[1:] != readout_row[:-1]) + 1
+        begin = np.concatenate([[0], changed])
+        count = np.diff(np.append(begin, readout_row.shape[0]))
+        rows = readout_row[begin]
         if self.seen[rows].any():
             raise EngineFaultError("a row was scored twice")
+        if (count != self.trie.row_readouts[rows]).any():
+            raise EngineFaultError("a row has not as many scores as read-outs")
         if self.values is None:
-            self.values = np.empty((self.trie.num_rows, scores.shape[1]), np.float32)
-        self.values[rows] = scores
+            self.values = np.empty((self.trie.num_readouts, scores.shape[1]), np.float32)
+        inside = np.arange(readout_row.shape[0]) - begin.repeat(count)
+        self.values[self.first[readout_row] + inside] = scores
         self.seen[rows] = True
 
     def outcome(self) -> Readout | Exception:

@@ -53,7 +53,8 @@ class ModelCard:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a request asks of a pass: unique tokens, scored rows, forked recurrent states."""
+    """What a request asks of a pass: unique tokens, read-outs (rows with one each count as rows),
+    forked recurrent states."""
 
     tokens: int
     rows: int
@@ -78,7 +79,8 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Readout:
-    """One request's raw scores, float32 [N, W], rows in the order `prepare` made them.
+    """One request's raw scores, float32 [N, W], rows in the order `prepare` made them; a row with
+    several read-outs has one line for each, in order.
 
     `stats` carries what the pass did for this request (prefix reuse), for metadata only.
     """

@@ -49,6 +49,7 @@ class DeviceTables:
     readout_seg: Tensor  # [R]
     readout_request: Tensor  # [R]
     readout_row: Tensor  # [R]
+    readout_query: Tensor  # [R]
 
     @classmethod
     def of(cls, tables: PassTables, device: torch.device | str = "cpu") -> DeviceTables:

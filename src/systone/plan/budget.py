@@ -12,7 +12,7 @@ from systone.errors import ConfigError
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """Tokens computed, rows read out, recurrent states kept for children."""
+    """Tokens computed, read-outs (one a row unless the row says more), states kept for children."""
 
     tokens: int = 0
     rows: int = 0

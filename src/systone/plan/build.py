@@ -27,20 +27,21 @@ _TILE_OF = np.array([0] + [min(t for t in TILES if t >= n) for n in range(1, CHU
 def build_tables(parts: Sequence[Part]) -> PassTables:
     """Tables of one pass: the parts' segments back to back, read-outs in part and row order."""
     tries = [lay_out(part.trie) for part in parts]
-    num_rows = np.array([trie.num_rows for trie in tries], np.int32)
+    per_row = _joined([trie.row_readouts for trie in tries])
+    num_readouts = np.array([trie.num_readouts for trie in tries], np.int32)
     token_ids = _joined([trie.token_ids for trie in tries])
     length = _joined([trie.node_len for trie in tries])
     depth = _joined([trie.node_depth for trie in tries])
     position = _joined([trie.node_position for trie in tries])
     parent = _joined([trie.node_parent for trie in tries])
     anc_seg = _joined([trie.node_ancestors for trie in tries])
-    readout_seg = _joined([trie.row_node for trie in tries])
+    readout_seg = _joined([trie.row_node.repeat(trie.row_readouts) for trie in tries])
     if len(tries) > 1:
         num_nodes = np.array([trie.num_nodes for trie in tries], np.int32)
         base = starts_of(num_nodes)[:-1]
         parent = np.where(parent < 0, parent, parent + base.repeat(num_nodes))
         anc_seg = anc_seg + base.repeat([trie.node_ancestors.shape[0] for trie in tries])
-        readout_seg = readout_seg + base.repeat(num_rows)
+        readout_seg = readout_seg + base.repeat(num_readouts)
     starts = starts_of(length)
     start, end = starts[:-1], starts[1:]
     tokens = np.arange(starts[-1], dtype=np.int32)
@@ -68,10 +69,11 @@ def build_tables(parts: Sequence[Part]) -> PassTables:
         leaf_seg=leaf_seg,
         state_slot=state_slot,
         parent_slot=np.where(parent < 0, np.int32(-1), state_slot[parent]),
-        readout_token=end[readout_seg] - np.int32(1),
+        readout_token=start[readout_seg] + _joined([trie.readout_offset for trie in tries]),
         readout_seg=readout_seg,
-        readout_request=np.arange(len(parts), dtype=np.int32).repeat(num_rows),
-        readout_row=_joined([part.rows for part in parts]),
+        readout_request=np.arange(len(parts), dtype=np.int32).repeat(num_readouts),
+        readout_row=_joined([part.rows for part in parts]).repeat(per_row),
+        readout_query=(starts_of(per_row)[1:] - np.int32(1)).repeat(per_row),
     )
 
 

@@ -80,6 +80,7 @@ class _Held:
         self._shared = trie.shared
         self._length = trie.node_len.tolist()
         self._last = trie.row_node.tolist()
+        self._readouts = trie.row_readouts.tolist()
         pointer = starts_of(trie.node_depth).tolist()
         ancestors = trie.node_ancestors.tolist()
         self._forks = [ancestors[pointer[n] : pointer[n + 1]] for n in self._last]
@@ -96,7 +97,7 @@ class _Held:
             tokens=sum(
                 self._length[n] for n in (*forks, self._last[row]) if n not in self._present
             ),
-            rows=1,
+            rows=self._readouts[row],
             states=sum(1 for n in forks if n not in self._inner),
         )
 

@@ -36,10 +36,12 @@ class Segment:
 @dataclass(frozen=True, slots=True)
 class Row:
     """One scored row: its segments, root first, and the index of its question in the request.
-    The read-out is the last token of the last segment."""
+
+    `readouts`: offsets of its read-outs in its last segment, rising; None: the last token."""
 
     path: tuple[Segment, ...]
     question: int
+    readouts: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -83,7 +85,8 @@ class PassTables:
     readout_token: I32  # [R] flat index
     readout_seg: I32  # [R]
     readout_request: I32  # [R] index of the request in the pass
-    readout_row: I32  # [R] index of the row in its request
+    readout_row: I32  # [R] index of the row in its request; a row's read-outs are neighbours
+    readout_query: I32  # [R] index of the last read-out of the same row
 
     @property
     def num_tokens(self) -> int:

@@ -3,13 +3,14 @@
 A node is a segment under a parent; rows that start with equal segments have common nodes. Whether
 a common node runs once, or once for each of its rows, is `shared`: the arrays are the same, so an
 unshared request takes no more memory until its pass is built. Nodes are in topological order.
-Knows one request only. Axes: V nodes, N rows, T tokens, X ancestor entries.
+Knows one request only. Axes: V nodes, N rows, R read-outs, T tokens, X ancestor entries.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -30,10 +31,12 @@ class Trie:
     node_depth: I32  # [V] 0 for a root
     node_position: I32  # [V] position of the first token on its path
     node_ancestors: I32  # [X] proper ancestors of every node, root first: node_depth of them each
-    row_node: I32  # [N] node whose last token is the row's read-out
+    row_node: I32  # [N] node that ends the row and holds its read-outs
     row_root: I32  # [N] first node of the row's path
     row_len: I32  # [N] tokens of the whole path
     row_question: I32  # [N] index of the row's question in the request
+    row_readouts: I32  # [N] read-outs of the row, >= 1
+    readout_offset: I32  # [R] token of each within the row's node, row by row, rising
     num_inner: int  # nodes with a child
 
     @property
@@ -45,12 +48,16 @@ class Trie:
         return int(self.row_node.shape[0])
 
     @property
+    def num_readouts(self) -> int:
+        return int(self.readout_offset.shape[0])
+
+    @property
     def load(self) -> Load:
         """What running it asks of a pass."""
         if self.shared:
-            return Load(self.token_ids.shape[0], self.num_rows, self.num_inner)
+            return Load(self.token_ids.shape[0], self.num_readouts, self.num_inner)
         forks = int(self.node_depth[self.row_node].sum())
-        return Load(int(self.row_len.sum()), self.num_rows, forks)
+        return Load(int(self.row_len.sum()), self.num_readouts, forks)
 
     @property
     def saved_tokens(self) -> int:
@@ -75,6 +82,8 @@ class Trie:
             above = self.node_parent[frontier]
             frontier = np.unique(above[above >= 0])
         renumber = np.cumsum(kept, dtype=np.int32) - np.int32(1)
+        of_rows = np.zeros(self.num_rows, bool)
+        of_rows[rows] = True
         parent = self.node_parent[kept]
         return Trie(
             policy=self.policy,
@@ -89,6 +98,8 @@ class Trie:
             row_root=renumber[self.row_root[rows]],
             row_len=self.row_len[rows],
             row_question=self.row_question[rows],
+            row_readouts=self.row_readouts[rows],
+            readout_offset=self.readout_offset[of_rows.repeat(self.row_readouts)],
             num_inner=int(np.unique(parent[parent >= 0]).size),
         )
 
@@ -98,7 +109,8 @@ class Trie:
 
 
 def build_trie(rows: Sequence[Row], sharing: Sharing) -> Trie:
-    """The trie of a request under a policy. Raises ValueError for a row without a segment."""
+    """The trie of a request under a policy. Raises ValueError for a row without a segment, or with
+    read-outs that are none, not rising or outside its last segment."""
     trie = _grow(rows, sharing.policy)
     total = int(trie.row_len.sum())
     return trie if sharing.applies(total - trie.token_ids.size, total) else trie.unshared()
@@ -113,6 +125,8 @@ def _grow(rows: Sequence[Row], policy: Policy) -> Trie:
     end: list[int] = []  # position after the node's last token
     row_node: list[int] = []
     row_root: list[int] = []
+    readouts: list[int] = []
+    counts: list[int] = []
     for row in rows:
         node = -1
         path: list[int] = []
@@ -132,6 +146,12 @@ def _grow(rows: Sequence[Row], policy: Policy) -> Trie:
             raise ValueError("a row needs at least one segment")
         row_node.append(node)
         row_root.append(path[0])
+        length = row.path[-1].tokens.size
+        offsets = (length - 1,) if row.readouts is None else row.readouts
+        if row.readouts is not None:
+            _check_readouts(row.readouts, length)
+        readouts += offsets
+        counts.append(len(offsets))
     node_end = np.array(end, np.int32)
     node_len = np.array([segment.tokens.size for segment in segments], np.int32)
     at = np.array(row_node, np.int32)
@@ -148,5 +168,13 @@ def _grow(rows: Sequence[Row], policy: Policy) -> Trie:
         row_root=np.array(row_root, np.int32),
         row_len=node_end[at],
         row_question=np.array([row.question for row in rows], np.int32),
+        row_readouts=np.array(counts, np.int32),
+        readout_offset=np.array(readouts, np.int32),
         num_inner=len(set(parent) - {-1}),
     )
+
+
+def _check_readouts(offsets: tuple[int, ...], length: int) -> None:
+    rising = all(a < b for a, b in pairwise(offsets))
+    if not offsets or offsets[0] < 0 or offsets[-1] >= length or not rising:
+        raise ValueError(f"read-outs {offsets} of a segment of {length} tokens")

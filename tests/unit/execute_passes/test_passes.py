@@ -252,3 +252,46 @@ def test_where_sharing_was_refused_every_row_runs_its_own_path(policy):
         "saved_tokens": 0,
     }
     assert executor.describe()["shares"] is False
+
+
+class ReadingRunner(HashRunner):
+    """Scores a read-out by its path up to its own token."""
+
+    def run(self, tables: PassTables):
+        scores = np.zeros((tables.readout_row.shape[0], 1), np.float32)
+        for readout in range(scores.shape[0]):
+            flat = flat_path(tables, path_of(tables, readout))
+            seen = flat[: flat.index(int(tables.readout_token[readout])) + 1]
+            scores[readout] = score_of([int(tables.token_ids[i]) for i in seen])
+        return self.broken(1, scores) if self.broken else scores
+
+
+def _reading(rows: list[Row]) -> list[Row]:
+    """Each row read at its last segment's first, middle and last token, as far as they differ."""
+    made = []
+    for row in rows:
+        last = row.path[-1].tokens.size - 1
+        made.append(Row(row.path, row.question, tuple(sorted({0, last // 2, last}))))
+    return made
+
+
+@given(st.lists(requests(), min_size=1, max_size=3), budgets, st.sampled_from(POLICIES))
+@settings(max_examples=60, deadline=None)
+def test_every_read_out_of_a_row_gets_its_own_score(batch, budget, policy):
+    batch = [_reading(rows) for rows in batch]
+    executor = PassExecutor(ReadingRunner(), budget, Sharing(policy))
+    outcomes = executor.execute([prepared(rows, policy) for rows in batch])
+    for rows, outcome in zip(batch, outcomes, strict=True):
+        expected = []
+        for row in rows:
+            tokens = tokens_of(row)
+            before = len(tokens) - row.path[-1].tokens.size
+            expected += [score_of(tokens[: before + at + 1]) for at in row.readouts]
+        assert outcome.values[:, 0].tolist() == expected
+
+
+def test_a_runner_that_drops_a_read_out_fails_the_pass():
+    runner = ReadingRunner(broken=lambda _, scores: scores[:-1])
+    (outcome,) = PassExecutor(runner, PassBudget()).execute([prepared(_reading(request_of(1)))])
+    assert isinstance(outcome, EngineFaultError)
+    assert "6 read-outs gave scores of shape (5, 1)" in str(outcome)

@@ -27,9 +27,15 @@ class _Node:
         return [node.start + i for node in self.path for i in range(len(node.ids))]
 
 
-def naive_tables(requests: list[list[Path]], *, shared: bool = True) -> PassTables:
+def naive_tables(
+    requests: list[list[Path]],
+    *,
+    shared: bool = True,
+    readouts: list[list[list[int]]] | None = None,
+) -> PassTables:
     """One pass over whole requests, each a list of rows; rows of one request share leading
-    segments when `shared`, nothing is shared between requests. Empty segments are left out."""
+    segments when `shared`, nothing is shared between requests. Empty segments are left out.
+    `readouts`: per request and row, offsets in the row's last segment; None: its last token."""
     nodes: list[_Node] = []
     ends: list[tuple[_Node, int, int]] = []
     for request, rows in enumerate(requests):
@@ -49,10 +55,16 @@ def naive_tables(requests: list[list[Path]], *, shared: bool = True) -> PassTabl
     start = 0
     for node in nodes:
         node.start, start = start, start + len(node.ids)
-    return _tables(nodes, ends)
+    offsets = [
+        [len(node.ids) - 1] if readouts is None else readouts[request][row]
+        for node, request, row in ends
+    ]
+    return _tables(nodes, ends, offsets)
 
 
-def _tables(nodes: list[_Node], ends: list[tuple[_Node, int, int]]) -> PassTables:
+def _tables(
+    nodes: list[_Node], ends: list[tuple[_Node, int, int]], offsets: list[list[int]]
+) -> PassTables:
     inner = sorted((n for n in nodes if n.children), key=lambda n: (len(n.path), n.order))
     slot = {node.order: i for i, node in enumerate(inner)}
     depths = max((len(n.path) for n in inner), default=0)
@@ -91,11 +103,18 @@ def _tables(nodes: list[_Node], ends: list[tuple[_Node, int, int]]) -> PassTable
         leaf_seg=_i32([n.order for n in nodes if not n.children]),
         state_slot=_i32([slot.get(n.order, -1) for n in nodes]),
         parent_slot=_i32([slot[n.parent.order] if n.parent else -1 for n in nodes]),
-        readout_token=_i32([n.start + len(n.ids) - 1 for n, _, _ in ends]),
-        readout_seg=_i32([n.order for n, _, _ in ends]),
-        readout_request=_i32([request for _, request, _ in ends]),
-        readout_row=_i32([row for _, _, row in ends]),
+        readout_token=_i32([n.start + at for (n, _, _), o in _pairs(ends, offsets) for at in o]),
+        readout_seg=_i32([n.order for (n, _, _), o in _pairs(ends, offsets) for _ in o]),
+        readout_request=_i32([request for (_, request, _), o in _pairs(ends, offsets) for _ in o]),
+        readout_row=_i32([row for (_, _, row), o in _pairs(ends, offsets) for _ in o]),
+        readout_query=_i32(
+            [sum(map(len, offsets[: i + 1])) - 1 for i, o in enumerate(offsets) for _ in o]
+        ),
     )
+
+
+def _pairs(ends: list, offsets: list) -> list:
+    return list(zip(ends, offsets, strict=True))
 
 
 def _i32(values: list) -> np.ndarray:
