@@ -79,8 +79,9 @@ class Client:
         return _tried(url, get)
 
     def append(self, url: str, part: Path, file: RemoteFile, report: Report) -> None:
-        """GET the rest of a file onto the end of `part`. Raises _BrokenError when it ends early; what
-        arrived is kept."""
+        """GET the rest of a file onto the end of `part`.
+
+        Raises _BrokenError when it ends early; what arrived is kept."""
         have = part.stat().st_size if part.exists() else 0
         headers = {"Range": f"bytes={have}-"} if have else {}
         try:

@@ -77,6 +77,16 @@ def test_options_that_do_not_fit_a_row_are_refused(model) -> None:
     assert refused.value.faults[0].loc == ("questions", "q", "choice", "criteria")
 
 
+def test_the_published_number_of_options_fits_whatever_their_texts(model) -> None:
+    limit = model.adapter.card.limits.max_options
+    names = {f"a long name of option {i}": "with a description" for i in range(limit + 1)}
+    with pytest.raises(RequestError, match=f"{limit} of {limit + 1} options fit"):
+        model.adapter.prepare(Request("s", {"q": Choice("long " * 99, names)}))
+    names.popitem()
+    (row,) = model.adapter.prepare(Request("s", {"q": Choice("long " * 99, names)})).work
+    assert len(row.markers) == limit
+
+
 def test_counts_beyond_the_model_are_refused(model) -> None:
     for question in (Score("x", []), Score("x", ["l"] * 33), Choice("x", {})):
         with pytest.raises(RequestError, match="allowed"):

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-__all__ = ["OPTION_TOKENS", "Budgets", "Built", "Cut", "Specials", "build_row"]
+__all__ = ["OPTION_TOKENS", "SPECIAL_TOKENS", "Budgets", "Built", "Cut", "Specials", "build_row"]
 
 OPTION_TOKENS = 48  # of an option's text, its marker not counted
+SPECIAL_TOKENS = 4  # of a row, markers not counted: [CLS] and three [SEP]
 _LEAST_OPTION = 4  # its marker counted
 _LEAST_QUESTION = 8
 _COMFORT = 16  # left for the question before all options are cut further
@@ -26,6 +27,12 @@ class Budgets:
     max_len: int
     head_max_len: int
     keep_tail: bool = False
+
+    @property
+    def max_options(self) -> int:
+        """Options that fit a row whatever their texts: each may take the least cap, after the
+        least question. More fit where texts are shorter than that."""
+        return (self.max_len - 2 - _LEAST_QUESTION - 1) // _LEAST_OPTION + 1
 
 
 @dataclass(frozen=True, slots=True)

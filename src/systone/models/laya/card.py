@@ -48,6 +48,10 @@ def card_of(checkpoint: LayaCheckpoint, budgets: Budgets, *, refuse: bool) -> Mo
             "Laya's own (1 - H / log n; max p) are in x_systone"
         ),
         usage_rule="input_tokens is the sum over questions of their whole rows as read",
-        limits=Limits(max_options=MAX_OPTIONS, max_levels=MAX_LEVELS, max_tokens=budgets.max_len),
+        limits=Limits(
+            max_options=min(MAX_OPTIONS, budgets.max_options),
+            max_levels=MAX_LEVELS,
+            max_tokens=budgets.max_len,
+        ),
         aliases=("laya",) if checkpoint.name != "laya" else (),
     )

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from systone.errors import ConfigError
 from systone.models.base import Loaded
 from systone.models.laya.adapter import LayaAdapter
-from systone.models.laya.budget import Budgets
+from systone.models.laya.budget import SPECIAL_TOKENS, Budgets
 from systone.models.laya.card import LayaCheckpoint
 from systone.models.laya.config import CONFIG_NAME, LayaConfig, read_config
 from systone.models.laya.tokens import LayaTokens
@@ -86,10 +86,11 @@ def _budgets(
     directory: Path, config: LayaConfig, body: EncoderConfig, settings: ModelSettings
 ) -> Budgets:
     max_len = settings.max_length or config.max_len
-    if not config.head_max_len < max_len <= body.max_positions:
+    least = config.head_max_len + SPECIAL_TOKENS
+    if not least <= max_len <= body.max_positions:
         raise ConfigError(
-            f"{directory}: a row of {max_len} tokens is not above head_max_len "
-            f"({config.head_max_len}) and within the body's {body.max_positions} positions"
+            f"{directory}: a row of {max_len} tokens is not between {least} (head_max_len and its "
+            f"special tokens) and the body's {body.max_positions} positions"
         )
     return Budgets(max_len, config.head_max_len, keep_tail=settings.truncation == "keep-tail")
 
