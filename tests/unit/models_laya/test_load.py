@@ -106,7 +106,7 @@ def test_the_act_head_may_be_absent(load, copy) -> None:
         ({"temperature": [1.0, 2.0, True]}, "temperature of noul is True"),
         ({"temperature_by_options": {"choice:4": 1.0}}, "KIND:BAND"),
         ({"max_len": 90}, "not between 100"),
-        ({"max_len": 9000}, "within the body's 8192 positions"),
+        ({"max_len": 9000}, "and the body's 8192 positions"),
         ({"act_costs": [1]}, "act_costs"),
     ],
 )
