@@ -1,0 +1,168 @@
+"""How a pass is launched: trunk and tail as graphs of their buckets, eager at a padded size else.
+
+Owns the choice and its counts; a pass has the same bits either way. `capture` makes a graph of
+launches, or None to run everything eagerly. T padded tokens, R padded read-outs.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor
+
+from systone.errors import ConfigError
+from systone.execute.buckets import (
+    Bucket,
+    Choice,
+    Size,
+    choose,
+    readout_bucket,
+    readout_buckets,
+    token_buckets,
+)
+from systone.execute.graph_split import SplitPass
+from systone.execute.graph_stage import Capacity, PassStage
+from systone.execute.graph_store import Graph, GraphStore
+from systone.plan.tables import PassTables
+
+log = logging.getLogger(__name__)
+
+Capture = Callable[[Callable[[], object]], Graph]
+TrunkKey = tuple[int, int]  # tokens, depths with inner segments
+
+
+@dataclass(frozen=True, slots=True)
+class GraphSettings:
+    """Which graphs are captured at start and how many are kept.
+
+    Trunks up to `tokens`; for small ones a graph per depth of `small_depths`, as even an empty scan
+    costs a launch a layer there. What is deeper runs eagerly. Bounds are per model."""
+
+    tokens: int = 4096
+    small_tokens: int = 512
+    small_depths: tuple[int, ...] = (0, 2)
+    depths: tuple[int, ...] = (2,)
+    max_count: int = 160
+    max_bytes: int = 6 * 2**30
+
+    def __post_init__(self) -> None:
+        if self.tokens < 1 or self.max_count < 1 or self.max_bytes < 1:
+            raise ConfigError("graphs: tokens, max_count and max_bytes must be at least 1")
+
+    def depths_of(self, tokens: int) -> tuple[int, ...]:
+        """Ascending."""
+        return self.small_depths if tokens <= self.small_tokens else self.depths
+
+
+class GraphedPasses:
+    """Used by one thread, on one stream."""
+
+    def __init__(
+        self,
+        split: SplitPass,
+        stage: PassStage,
+        settings: GraphSettings,
+        capture: Capture | None,
+        sample: Callable[[int], PassTables],
+    ) -> None:
+        """`sample`: a pass of at most 64 tokens with inner segments at so many depths; staged so
+        that launches which warm up before a capture read sound tables."""
+        self.split = split
+        self.stage = stage
+        self.settings = settings
+        most = min(settings.tokens, split.arena.room.tokens)
+        self.buckets = token_buckets(most) if capture else ()
+        self._make = capture
+        self._sample = sample
+        self.trunks: GraphStore[TrunkKey] = GraphStore(
+            self._capture_trunk, settings.max_count, settings.max_bytes
+        )
+        self.tails: GraphStore[int] = GraphStore(
+            self._capture_tail, settings.max_count, settings.max_bytes
+        )
+        self._counts: Counter[str] = Counter()
+        self._seconds = 0.0
+
+    def capture(self) -> None:
+        """Every tail, then trunks from the largest down, while the bounds allow."""
+        if not self.buckets:
+            return
+        began = time.perf_counter()
+        self.tails.fill(reversed(readout_buckets(self.split.arena.room.readouts)))
+        self.trunks.fill(self._trunk_keys())
+        self._seconds = time.perf_counter() - began
+        log.info("%d graphs in %.1f s", len(self.trunks) + len(self.tails), self._seconds)
+
+    def launch(self, tables: PassTables) -> Tensor:
+        """Enqueue a pass; FP32 scores [R, 1], valid once the stream gets there."""
+        size = Size.of(tables)
+        readouts = readout_bucket(size.readouts)
+        choice = choose(size, self.buckets)
+        key = self._trunk_key(choice, size)
+        trunk = self.trunks.get(key) if key else None
+        tail = self.tails.get(readouts) if self.buckets else None
+        capacity = self._capacity(key) if key else Capacity.of_size(size, choice.rows)
+        staged = self.stage.load(tables, capacity, readouts)
+        if trunk is None:
+            self.split.trunk(staged)
+            self._counts["eager"] += 1
+        else:
+            trunk.replay()
+            self._counts["replayed"] += 1
+        if tail is None:
+            self.split.tail(staged)
+        else:
+            tail.replay()
+        return self.split.arena.scores[:readouts]
+
+    def describe(self) -> Mapping[str, Any]:
+        return {
+            "trunks": self.trunks.describe(),
+            "tails": self.tails.describe(),
+            "largest_bucket": self.buckets[-1] if self.buckets else 0,
+            "capture_seconds": round(self._seconds, 2),
+            "passes": dict(self._counts),
+        }
+
+    def close(self) -> None:
+        self.trunks.clear()
+        self.tails.clear()
+
+    def _trunk_key(self, choice: Choice, size: Size) -> TrunkKey | None:
+        """Counts why a pass isn't in the bucket of its tokens, or in none."""
+        if not self.buckets:
+            return None
+        if choice.moved:
+            self._counts[f"{choice.moved} over"] += 1
+        if choice.bucket is None:
+            return None
+        tokens = choice.bucket.tokens
+        depth = next((d for d in self.settings.depths_of(tokens) if d >= size.depth), None)
+        if depth is None:
+            self._counts["depth over"] += 1
+            return None
+        return tokens, depth
+
+    def _trunk_keys(self) -> Iterator[TrunkKey]:
+        for tokens in reversed(self.buckets):
+            for depth in self.settings.depths_of(tokens):
+                yield tokens, depth
+
+    def _capacity(self, key: TrunkKey) -> Capacity:
+        return Capacity.of_bucket(Bucket(key[0]), key[1])
+
+    def _capture_trunk(self, key: TrunkKey) -> Graph:
+        assert self._make is not None
+        sample = self._sample(key[1])
+        staged = self.stage.load(sample, self._capacity(key), readout_bucket(1))
+        return self._make(lambda: self.split.trunk(staged))
+
+    def _capture_tail(self, readouts: int) -> Graph:
+        assert self._make is not None
+        staged = self.stage.load(self._sample(0), self._capacity((self.buckets[0], 0)), readouts)
+        return self._make(lambda: self.split.tail(staged))

@@ -1,0 +1,184 @@
+"""The tables of passes in flight: two pinned host slots that alternate, one buffer on the device.
+
+A pass travels in one copy. Where an array lies depends on the capacities it is laid out for, never
+on the pass, so that a captured graph finds it again; what the tail reads lies first, at places that
+are the same for every token bucket. Arrays no kernel reads stay on the host. Words are int32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from math import prod
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from systone.errors import EngineFaultError
+from systone.execute.buckets import Bucket, Size, row_bucket
+from systone.kernels.work import COUNTS, Scan, WorkTables, work_arrays
+from systone.plan.tables import CHUNK, I32, PassTables
+
+_ALIGN = 4  # words: every array starts on a 16-byte border
+_SLOTS = 2
+_TOKEN_ARRAYS = {"token_ids": 0, "positions": 0, "conv_prev": -1}  # and what pad rows hold
+_NOT_ARRAYS = ("tile_tokens", "scans")
+_READOUT_ARRAYS = ("readout_token", "readout_seg", "readout_query")
+
+Place = tuple[int, tuple[int, ...]]  # first word, shape at full capacity
+
+
+@dataclass(frozen=True, slots=True)
+class StageRoom:
+    """The most a pass may hold. `tile_tokens`: queries of an attention tile."""
+
+    tokens: int
+    segments: int
+    ancestors: int
+    readouts: int
+    tile_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """What a trunk's tables are laid out for; `depth`: depths with inner segments."""
+
+    tokens: int
+    segments: int
+    chunks: int
+    depth: int
+
+    @classmethod
+    def of_bucket(cls, bucket: Bucket, depth: int) -> Capacity:
+        return cls(bucket.tokens, bucket.segments, bucket.chunks, depth)
+
+    @classmethod
+    def of_size(cls, size: Size, rows: int) -> Capacity:
+        """Exactly one pass, at `rows` padded tokens."""
+        return cls(rows, size.segments, size.chunks, size.depth)
+
+    @property
+    def scans(self) -> tuple[Scan, ...]:
+        """Every scan a pass of this capacity may need; one without entries does nothing."""
+        inner = tuple(Scan(depth, leaf=False, long=True) for depth in range(self.depth))
+        short = Scan(self.depth, leaf=True, long=False)
+        if self.tokens <= CHUNK:
+            return (*inner, short)
+        return (*inner, short, Scan(self.depth + 1, leaf=True, long=True))
+
+
+class PassStage:
+    """Used by one thread and one stream."""
+
+    def __init__(self, room: StageRoom, device: torch.device) -> None:
+        self.room = room
+        self._tail = _placed(_tail_shapes(room), 0)
+        tokens = row_bucket(room.tokens)
+        largest = Capacity(tokens, room.segments, tokens // CHUNK + room.segments, room.segments)
+        size = _end(self._layout(largest))
+        cuda = device.type == "cuda"
+        self._hosts = [torch.empty(size, dtype=torch.int32, pin_memory=cuda) for _ in range(_SLOTS)]
+        self._device = torch.empty(size, dtype=torch.int32, device=device)
+        self._left = [_event() for _ in range(_SLOTS)] if cuda else []
+        self._next = 0
+
+    @property
+    def num_bytes(self) -> int:
+        """On the device."""
+        return self._device.numel() * 4
+
+    def load(self, tables: PassTables, capacity: Capacity, readouts: int) -> WorkTables:
+        """Send a pass, padded to the capacity's tokens and to `readouts`. The copy is ordered
+        before what is launched next on the current stream.
+
+        Raises EngineFaultError: it doesn't fit."""
+        arrays = work_arrays(tables, self.room.tile_tokens)
+        arrays["scan_ptr"] = _deepened(arrays["scan_ptr"], capacity.depth)
+        slot, self._next = self._next, (self._next + 1) % _SLOTS
+        if self._left:
+            self._left[slot].synchronize()  # the pass before the last has been copied out
+        words: NDArray[np.int32] = self._hosts[slot].numpy()
+        layout = self._layout(capacity)
+        used = 0
+        for name, place in layout.items():
+            rows = readouts if name in _READOUT_ARRAYS else 0
+            used = max(used, _fill(words, name, arrays[name], place, rows))
+        self._device[:used].copy_(self._hosts[slot][:used], non_blocking=True)
+        if self._left:
+            self._left[slot].record()
+        return self._tables(layout, capacity, readouts)
+
+    def _layout(self, capacity: Capacity) -> Mapping[str, Place]:
+        shapes = _trunk_shapes(capacity, self.room.tile_tokens)
+        return {**self._tail, **_placed(shapes, _end(self._tail))}
+
+    def _tables(self, layout: Mapping[str, Place], capacity: Capacity, readouts: int) -> WorkTables:
+        views = {name: self._view(*place) for name, place in layout.items()}
+        views |= {name: views[name][:readouts] for name in _READOUT_ARRAYS}
+        nothing = self._device[:0]
+        unread = {f.name: nothing for f in fields(WorkTables) if f.name not in _NOT_ARRAYS}
+        return WorkTables(**unread | views, tile_tokens=self.room.tile_tokens, scans=capacity.scans)
+
+    def _view(self, begin: int, shape: tuple[int, ...]) -> torch.Tensor:
+        return self._device[begin : begin + prod(shape)].view(shape)
+
+
+def _event() -> torch.cuda.Event:
+    return torch.cuda.Event()  # type: ignore[no-untyped-call]
+
+
+def _tail_shapes(room: StageRoom) -> dict[str, tuple[int, ...]]:
+    return {
+        "counts": (COUNTS,),
+        **dict.fromkeys(_READOUT_ARRAYS, (room.readouts,)),
+        "seg_start": (room.segments,), "seg_len": (room.segments,),
+        "anc_ptr": (room.segments + 1,), "anc_seg": (room.ancestors,),
+    }  # fmt: skip
+
+
+def _trunk_shapes(capacity: Capacity, tile_tokens: int) -> dict[str, tuple[int, ...]]:
+    """A segment adds at most one tile beyond the whole ones."""
+    tokens, chunks = capacity.tokens, capacity.chunks
+    tiles = tokens // tile_tokens + capacity.segments
+    return {
+        "token_ids": (tokens,), "positions": (tokens,), "conv_prev": (tokens, 3),
+        "chunk_start": (chunks,), "chunk_len": (chunks,), "chunk_tile": (chunks,),
+        "tile_seg": (tiles,), "tile_first": (tiles,),
+        "scan_ptr": (capacity.depth + 3,), "scan_entries": (capacity.segments, 4),
+    }  # fmt: skip
+
+
+def _placed(shapes: Mapping[str, tuple[int, ...]], begin: int) -> dict[str, Place]:
+    places = {}
+    for name, shape in shapes.items():
+        places[name] = (begin, shape)
+        begin += -(-prod(shape) // _ALIGN) * _ALIGN
+    return places
+
+
+def _end(places: Mapping[str, Place]) -> int:
+    begin, shape = list(places.values())[-1]
+    return begin + -(-prod(shape) // _ALIGN) * _ALIGN
+
+
+def _deepened(pointer: I32, depth: int) -> I32:
+    """`scan_ptr` [G + 3] as one of `depth` >= G inner depths: the further ones are empty."""
+    missing = depth + 3 - pointer.shape[0]
+    if missing < 0:
+        raise EngineFaultError(f"a pass has {-missing} more depths than its graph")
+    inner = pointer[:-2]
+    return np.concatenate([inner, inner[-1:].repeat(missing), pointer[-2:]])
+
+
+def _fill(words: NDArray[np.int32], name: str, array: I32, place: Place, rows: int) -> int:
+    """Write an array to its place, padded where it is padded; the word after it."""
+    begin, shape = place
+    count = array.shape[0]
+    padded = shape[0] if name in _TOKEN_ARRAYS else max(rows, count)
+    if padded > shape[0] or count > padded:
+        raise EngineFaultError(f"a pass has {count} rows of {name}; there is room for {shape[0]}")
+    target = words[begin : begin + prod(shape)].reshape(shape)
+    target[:count] = array
+    target[count:padded] = _TOKEN_ARRAYS.get(name, 0)
+    return begin + padded * prod(shape[1:])
