@@ -3,8 +3,10 @@
 run.json        what was run: plan, workload, targets, environment, server's modes, samples
 items.json      the sizes of every request of the workload
 records.jsonl.gz   one line per request sent
-figures.json    every figure; tables.md the same for people; *.png plots; server.log if started here
+figures.json    every figure; tables.md the same for people; *.png plots
 manifest.json   SHA-256 of each of them
+
+The log of a server started for the run names this machine's paths, so it lies beside the folder.
 """
 
 from __future__ import annotations

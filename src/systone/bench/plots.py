@@ -23,6 +23,7 @@ _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#
 _LINES = ("-", "--", "-.", ":")
 _SIZE = (8.0, 5.0)
 _DPI = 150
+_LEGEND_COLUMNS = 4
 
 
 class Series:
@@ -97,14 +98,14 @@ def _throughput(path: Path, series: Sequence[Series], title: str) -> None:
         style = {"color": _COLOURS[index % len(_COLOURS)], "marker": "o", "label": one.name}
         axes.plot([x for x, _ in points], [y for _, y in points], **style)
         for x, y in points:
-            axes.annotate(f"{y:.1f}", (x, y), (0, 7), textcoords="offset points", ha="center")
+            axes.annotate(f"{y:.3g}", (x, y), (0, 7), textcoords="offset points", ha="center")
     axes.set_xscale("log", base=2)
     axes.set_xticks(sorted(ticks), [f"{x:g}" for x in sorted(ticks)])
     axes.minorticks_off()
     axes.set_xlabel("requests in flight")
     axes.set_ylabel("requests per second")
     axes.set_ylim(0, 1.15 * top or 1.0)
-    axes.legend(loc="best")
+    figure.legend(loc="outside lower center", ncols=_LEGEND_COLUMNS, frameon=False)
     figure.savefig(path, dpi=_DPI)
 
 
@@ -141,7 +142,7 @@ def _latency(path: Path, series: Sequence[Series], title: str) -> None:
     axes.set_xlabel("milliseconds")
     axes.set_ylabel("share of requests answered within")
     axes.set_ylim(0, 1.02)
-    axes.legend(loc="lower right")
+    figure.legend(loc="outside lower center", ncols=_LEGEND_COLUMNS, frameon=False)
     figure.savefig(path, dpi=_DPI)
 
 

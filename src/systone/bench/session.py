@@ -83,7 +83,7 @@ def run_http(
         results, modes = _measured(plan, workload, answering, options, show)
     named: dict[Target, dict[str, Any]] = {
         name: {
-            "name": target,
+            "name": target if is_url(target) else Path(target).name,
             "flags": [] if is_url(target) else list(options.flags),
             "modes": modes[name],
         }
@@ -128,7 +128,7 @@ def _reached(target: str, options: Options, show: Progress) -> Iterator[tuple[Ad
         connection.close()
         yield address, None
         return
-    log = options.out / "server.log"
+    log = options.out.with_name(options.out.name + ".server.log")
     with served(target, options.flags, log, lambda line: show(line, 0)) as server:
         yield Address.of(server.url, options.api_key), server.pid
 

@@ -110,8 +110,9 @@ def test_a_model_is_served_for_the_run(
     written = json.loads((out / "run.json").read_bytes())
     assert written["targets"]["a"]["flags"] == ["--max-queue=7"]
     assert written["targets"]["a"]["modes"]["systone-mini"]["device"] == "cpu"
-    assert "listening on" in (out / "server.log").read_text()
-    assert "stopped" in (out / "server.log").read_text()
+    log = (tmp_path / "out.server.log").read_text()
+    assert "listening on" in log
+    assert "stopped" in log
     level = json.loads((out / "figures.json").read_bytes())["levels"][-1]
     assert level["server_rss_mib"] > 50
     assert 0 < level["device_busy_share"] <= 1
