@@ -134,14 +134,14 @@ class ModelSettings:
         None, _optional(str), "directory of the base checkpoint a package is merged into"
     )
     merge: str = _setting(
-        "double-rounding",
-        _one_of("double-rounding", "single-rounding", "unrounded"),
-        "LoRA merge rule",
+        "contract",
+        _one_of("contract", "double-rounding", "single-rounding", "unrounded"),
+        "LoRA merge rule; contract: as the model's authors merge",
     )
     truncation: str = _setting(
         "contract",
-        _one_of("contract", "keep-tail", "refuse"),
-        "input a model's contract cuts: contract (cut so), keep-tail (keep a state's end), refuse",
+        _one_of("contract", "keep-head", "keep-tail", "refuse"),
+        "too long a state: contract (what the model's own does), keep-head, keep-tail, refuse",
     )
     device: str = _setting("auto", _device, "auto, cpu, cuda or cuda:N")
     dtype: str = _setting(
@@ -203,7 +203,9 @@ class ServerConfig:
     host: str = _setting("127.0.0.1", str, "address to listen on")
     port: int = _setting(8080, _integer(0, 65_535), "port to listen on; 0 picks a free one")
     dialect: Dialect = _setting(  # noqa: RUF009  (a field, not a shared default)
-        "default", _one_of("default", "jev-exact", "open-jev"), "wording of errors and replies"
+        "default",
+        _one_of("default", "jev-exact", "open-jev", "kev"),
+        "wording of errors and replies",
     )
     api_key: tuple[str, ...] = _setting(
         (), _keys, "accepted bearer keys, comma separated or repeated; none: no check"

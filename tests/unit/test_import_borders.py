@@ -24,7 +24,7 @@ ROOMS = {
     "protocol": set[str](),
     "plan": set[str](),
     "schedule": {"protocol.types", "models.base", "plan"},
-    "models": {"protocol.types", "plan", "config"},
+    "models": {"protocol.types", "protocol.kev", "plan", "config"},
     "server": {"protocol", "engine", "config", "schedule", "models.base", "models.registry"},
 }
 # Families whose executor needs torch keep it inside functions; these files may name it there.

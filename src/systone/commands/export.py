@@ -25,9 +25,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--merge",
-        choices=("double-rounding", "single-rounding"),
-        default="double-rounding",
-        help="bf16(W + bf16(2BA)) as the native exports (default), or bf16(W + 2BA)",
+        choices=("contract", "double-rounding", "single-rounding"),
+        default="contract",
+        help="bf16(W + bf16(2BA)), bf16(W + 2BA), or as the model's authors merge (default)",
     )
     parser.add_argument("--device", default="cpu", help="where to merge; the bits are the same")
 

@@ -16,7 +16,7 @@ __all__ = ["configure", "run"]
 def configure(parser: argparse.ArgumentParser) -> None:
     """Arguments of the command."""
     parser.description = "Write random weights in the official file layout of a package."
-    parser.add_argument("name", help="package, for example open-jev-9b or open-jev-27b-v1.1")
+    parser.add_argument("name", help="package, for example open-jev-9b or kev-4b")
     parser.add_argument("--size", choices=("tiny", "full"), required=True)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument(

@@ -43,6 +43,7 @@ BUILT_IN: Mapping[str, Callable[[ModelSettings], Loaded]] = {
 # settings) -> Loaded`. The first match wins.
 FAMILIES = (
     "systone.models.open_jev.load",
+    "systone.models.kev.load",
     "systone.models.laya.load",
     "systone.models.label.load",
 )

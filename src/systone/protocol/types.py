@@ -14,7 +14,7 @@ Json: TypeAlias = "bool | int | float | str | list[Any] | dict[str, Any] | None"
 # What a text slot holds (state, instructions, descriptions, levels): text, an object or an array.
 Text: TypeAlias = "str | list[Any] | dict[str, Any]"
 Kind: TypeAlias = Literal["choice", "noul", "score"]
-Dialect: TypeAlias = Literal["default", "jev-exact", "open-jev"]
+Dialect: TypeAlias = Literal["default", "jev-exact", "open-jev", "kev"]
 
 
 @dataclass(frozen=True, slots=True)

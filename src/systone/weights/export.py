@@ -1,8 +1,8 @@
 """Merging a package into one directory that can be served or moved on its own.
 
 Owns the export's content: bf16 shards under bare names with a text config, the tokenizer,
-`open_jev_export.json`, then the manifest. One tensor is held at a time; the directory appears
-only when it is whole.
+the head (`open_jev_export.json` or `decision/head.pt`), then the manifest. One tensor is held at a
+time; the directory appears only when it is whole.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from systone.models.qwen_tokens import split_rule
 from systone.weights.checkpoint import read_json
 from systone.weights.directory import new_directory, refuse_filled
 from systone.weights.export_file import write_export
+from systone.weights.head_file import ScalarHead
+from systone.weights.kev_export import write_kev_export
 from systone.weights.manifest import Manifest, hash_files, list_files
 from systone.weights.merge import Difference, MergeRule, blas_merge, check_rule, compare
 from systone.weights.merged import merge_record, merged_tensor
@@ -60,7 +62,7 @@ def export(
     *,
     base: Path | str | None = None,
     base_revision: str | None = None,
-    merge: str = "double-rounding",
+    merge: str = "contract",
     device: torch.device | str = "cpu",
     max_shard_bytes: int = 4 << 30,
     progress: Report | None = None,
@@ -70,13 +72,14 @@ def export(
     Arguments as `load_served`. Raises ConfigError for what can't be loaded or written.
     """
     path, out, report = Path(path), Path(out), progress or silent
-    rule = check_rule(merge)
-    if rule == "unrounded":
+    chosen = None if merge == "contract" else check_rule(merge)
+    if chosen == "unrounded":
         raise ConfigError("merge rule 'unrounded' is for comparisons in memory; exports are bf16")
     if is_export(path):
         raise ConfigError(f"{path}: is merged already")
     refuse_filled(out)
     package = open_package(path, base=base, base_revision=base_revision, report=report)
+    rule = chosen or package.info.family.merge
     merging = _Merging(package, rule, device)
     planned = [
         Planned(name, "BF16", expected.shape)
@@ -156,10 +159,20 @@ def _write_rest(directory: Path, package: OpenPackage) -> None:
     for name in _COPIED:
         if (source / name).is_file():
             shutil.copyfile(source / name, directory / name)
-    info = package.info
+    info, head = package.info, package.head
+    if not isinstance(head, ScalarHead):
+        write_kev_export(
+            directory,
+            info.family,
+            head,
+            base_revision=info.base_revision,
+            checkpoint_revision=package.package_verdict.revision,
+            temperature=info.temperature,
+        )
+        return
     write_export(
         directory,
-        package.head,
+        head,
         model_id=info.family.base_id,
         base_revision=info.base_revision,
         checkpoint_revision=package.package_verdict.revision,

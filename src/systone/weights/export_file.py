@@ -10,7 +10,7 @@ import json
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 
@@ -88,7 +88,20 @@ def read_export(directory: Path) -> Export:
     )
 
 
-def verify_export(directory: Path, export: Export, report: Report) -> Verdict:
+class Claims(Protocol):
+    """What any export says of itself, to be held against its manifest."""
+
+    @property
+    def path(self) -> Path: ...
+    @property
+    def family(self) -> Family: ...
+    @property
+    def base_revision(self) -> str: ...
+    @property
+    def checkpoint_revision(self) -> str: ...
+
+
+def verify_export(directory: Path, export: Claims, report: Report) -> Verdict:
     """An export is proven by its manifest alone: official pins say nothing about merged files.
 
     Raises ConfigError, also when there is no manifest."""

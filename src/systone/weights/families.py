@@ -8,12 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 from systone.errors import ConfigError
 from systone.nn.config import TextConfig
+from systone.weights.merge import MergeRule
 from systone.weights.shapes import Expected, text_tensors
 
-__all__ = ["FAMILIES", "Family", "Pins", "by_base", "by_name"]
+__all__ = ["FAMILIES", "Family", "Layout", "Pins", "by_base", "by_name"]
+
+# How a package lies on disk and what its head is: a scalar in files of its own below
+# `checkpoint/` (open-jev), or a pointer in one dict beside the adapter (kev).
+Layout = Literal["open-jev", "kev"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +35,9 @@ class Pins:
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """A package's layout: a LoRA on the text backbone, and a scalar head in `head.pt`."""
+    """A package's layout: a LoRA on the text backbone, and a head in `head.pt`.
+
+    `merge`: the rule its authors merge by; `head_dim`: width of a pointer head's halves."""
 
     name: str
     base_id: str
@@ -39,6 +47,9 @@ class Family:
     targets: tuple[str, ...]  # module names, wherever a layer has them
     max_length: int
     pins: Pins
+    layout: Layout = "open-jev"
+    merge: MergeRule = "double-rounding"
+    head_dim: int = 0
 
     def adapted(self, config: TextConfig) -> dict[str, Expected]:
         """Canonical names of the weights this package's adapter changes, in layer order."""
@@ -59,6 +70,29 @@ def _open_jev(name: str, base_id: str, pins: Pins) -> Family:
         targets=("q_proj", "k_proj", "v_proj", "o_proj", "in_proj_qkv", "out_proj"),
         max_length=4096,
         pins=pins,
+    )
+
+
+_QWEN35_TARGETS = (
+    *("q_proj", "k_proj", "v_proj", "o_proj"),
+    *("gate_proj", "up_proj", "down_proj"),
+    *("in_proj_qkv", "in_proj_z", "in_proj_a", "in_proj_b", "out_proj"),
+)
+
+
+def _kev(size: str, base_id: str, pins: Pins) -> Family:
+    return Family(
+        name=f"kev-{size}",
+        base_id=base_id,
+        method="pointer_head",
+        rank=16,
+        alpha=32,
+        targets=_QWEN35_TARGETS,
+        max_length=73_728,  # tokens of a state with one branch
+        pins=pins,
+        layout="kev",
+        merge="single-rounding",
+        head_dim=256,
     )
 
 
@@ -94,6 +128,49 @@ FAMILIES = {
                 temperature=2.5343690298472983,
             ),
         ),
+        # No digests of whole files are published; a hub client's record of these revisions, or a
+        # manifest of the operator's, proves them. The temperatures of 9B and 27B are rounded:
+        # what is served is the one in `head.pt`.
+        _kev(
+            "0.8b",
+            "Qwen/Qwen3.5-0.8B-Base",
+            Pins(
+                checkpoint_id="jaredpalmer/kev-0.8b",
+                checkpoint_revision="9a45d25eb2ab761841196625383fa1dff0e56c1e",
+                base_revision="dc7cdfe2ee4154fa7e30f5b51ca41bfa40174e68",
+                temperature=2.3510958125672174,
+            ),
+        ),
+        _kev(
+            "4b",
+            "Qwen/Qwen3.5-4B-Base",
+            Pins(
+                checkpoint_id="jaredpalmer/kev-4b",
+                checkpoint_revision="139fdd94f1b6a6ad80cc15e08fcb99cac885a101",
+                base_revision="1001bb4d826a52d1f399e183466143f4da7b741b",
+                temperature=2.406050072164233,
+            ),
+        ),
+        _kev(
+            "9b",
+            "Qwen/Qwen3.5-9B-Base",
+            Pins(
+                checkpoint_id="jaredpalmer/kev-9b",
+                checkpoint_revision="2629c06a5aeb0feb3b9783bafed17ed8f39ecf5c",
+                base_revision="68c46c4b3498877f3ef123c856ecfde50c39f404",
+                temperature=2.30,
+            ),
+        ),
+        _kev(
+            "27b",
+            "Qwen/Qwen3.8-27B",
+            Pins(
+                checkpoint_id="jaredpalmer/kev-27b",
+                checkpoint_revision="01b81998019be550f0ae858727df49bac9511195",
+                base_revision="1d4bf0f2ff6012fd82039f2fa52739d0dd7c60c0",
+                temperature=1.38,
+            ),
+        ),
     )
 }
 
@@ -105,9 +182,10 @@ def by_name(name: str) -> Family:
     return FAMILIES[name]
 
 
-def by_base(base_id: str, where: str) -> Family:
-    """The package on that base; `where` names the file that says so in the error."""
+def by_base(base_id: str, where: str, layout: Layout = "open-jev") -> Family:
+    """The package of that layout on that base; `where` names the file that says so, for the
+    error."""
     for family in FAMILIES.values():
-        if family.base_id == base_id:
+        if family.base_id == base_id and family.layout == layout:
             return family
     raise ConfigError(f"{where}: model_id {base_id!r} is the base of no known package")

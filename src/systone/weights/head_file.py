@@ -1,6 +1,8 @@
 """Pickled decision heads: read without running anything the pickle may carry.
 
-Owns `head.pt` of Open-Jev: a state dict with `weight` float32 [1, hidden] and `bias` float32 [1].
+Owns `head.pt` of Open-Jev: a state dict with `weight` float32 [1, hidden] and `bias` float32 [1];
+and the state dict of a pointer head: `q.weight`, `k.weight` float32 [d, hidden], `q.bias`,
+`k.bias` float32 [d].
 """
 
 from __future__ import annotations
@@ -16,7 +18,15 @@ import torch
 
 from systone.errors import ConfigError
 
-__all__ = ["ScalarHead", "check_tensor", "read_pickle", "read_scalar_head"]
+__all__ = [
+    "Head",
+    "PointerHead",
+    "ScalarHead",
+    "check_tensor",
+    "pointer_head",
+    "read_pickle",
+    "read_scalar_head",
+]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -25,6 +35,31 @@ class ScalarHead:
 
     weight: torch.Tensor  # float32 [1, hidden]
     bias: torch.Tensor  # float32 [1]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PointerHead:
+    """Two projections of a hidden state, of the query and of the keys, one over the other."""
+
+    weight: torch.Tensor  # float32 [2d, hidden]: q, then k
+    bias: torch.Tensor  # float32 [2d]
+
+
+Head = ScalarHead | PointerHead
+
+
+def pointer_head(path: Path, state: Any, hidden: int, width: int) -> PointerHead:
+    """The head in a state dict read from `path`. Raises ConfigError naming file and tensor for
+    anything but four finite float32 tensors."""
+    if not isinstance(state, Mapping) or set(state) != {
+        f"{half}.{part}" for half in "qk" for part in ("weight", "bias")
+    }:
+        raise ConfigError(f"{path}: 'head' is not a state dict of q and k, each weight and bias")
+    weight = [
+        check_tensor(path, f"{h}.weight", state[f"{h}.weight"], (width, hidden)) for h in "qk"
+    ]
+    bias = [check_tensor(path, f"{h}.bias", state[f"{h}.bias"], (width,)) for h in "qk"]
+    return PointerHead(torch.cat(weight), torch.cat(bias))
 
 
 def read_pickle(path: Path) -> Any:

@@ -17,7 +17,7 @@ import torch
 
 from systone import __version__
 from systone.nn.config import TextConfig
-from systone.weights.head_file import ScalarHead
+from systone.weights.head_file import Head
 from systone.weights.lora import Adapter
 from systone.weights.merge import ACCUMULATION, MergeRule, merge
 from systone.weights.progress import Report
@@ -62,8 +62,8 @@ class ServedWeights:
 
     config: TextConfig
     tensors: Mapping[str, torch.Tensor]
-    head_weight: torch.Tensor  # float32 [1, hidden]
-    head_bias: torch.Tensor  # float32 [1]
+    head_weight: torch.Tensor  # float32 [1, hidden], or a pointer head's [2d, hidden]: q, then k
+    head_bias: torch.Tensor  # float32 [1] or [2d]
     temperature: float
     max_length: int
     model_id: str  # the base's name, as replies carry it
@@ -107,7 +107,7 @@ def merge_record(rule: MergeRule, device: torch.device | str) -> dict[str, str]:
 def gather(
     source: Source,
     adapter: Adapter | None,
-    head: ScalarHead,
+    head: Head,
     rule: MergeRule,
     device: torch.device | str,
     report: Report,

@@ -1,4 +1,5 @@
-"""A decision package on disk: `checkpoint/` with adapter, head, temperature and model.json.
+"""A decision package on disk, in one of two layouts: Open-Jev's `checkpoint/` with adapter, head,
+temperature and model.json, or Kev's flat directory (`kev_package.py` reads its `head.pt`).
 
 Owns reading and checking those files against the family they belong to; knows no base weights and
 no hashes.
@@ -14,11 +15,20 @@ from typing import Any
 from systone.errors import ConfigError
 from systone.nn.config import TextConfig
 from systone.weights.checkpoint import read_json
-from systone.weights.families import Family, by_base
-from systone.weights.head_file import ScalarHead, read_scalar_head
+from systone.weights.families import Family, Layout, by_base
+from systone.weights.head_file import Head, read_scalar_head
+from systone.weights.kev_package import read_kev_fields, read_kev_head
 from systone.weights.lora import Adapter, read_adapter
 
-__all__ = ["FILES", "PackageInfo", "read_info", "read_parts", "read_temperature"]
+__all__ = [
+    "FILES",
+    "KEV_FILES",
+    "PackageInfo",
+    "layout_of",
+    "read_info",
+    "read_parts",
+    "read_temperature",
+]
 
 FILES = (
     "head.pt",
@@ -27,11 +37,12 @@ FILES = (
     "adapter/adapter_config.json",
     "adapter/adapter_model.safetensors",
 )
+KEV_FILES = ("head.pt", "adapter_config.json", "adapter_model.safetensors")
 
 
 @dataclass(frozen=True, slots=True)
 class PackageInfo:
-    """What model.json and temperature.json say. `checkpoint`: the directory the files are in."""
+    """What a package's small files say. `checkpoint`: the directory the files are in."""
 
     checkpoint: Path
     family: Family
@@ -39,9 +50,33 @@ class PackageInfo:
     max_length: int
     temperature: float
 
+    @property
+    def adapter(self) -> Path:
+        """The directory of the LoRA's two files."""
+        flat = self.family.layout == "kev"
+        return self.checkpoint if flat else self.checkpoint / "adapter"
+
+
+def layout_of(directory: Path) -> Layout | None:
+    """Which layout's files lie directly in `directory`; None: neither's."""
+    if (directory / "model.json").is_file():
+        return "open-jev"
+    if all((directory / name).is_file() for name in KEV_FILES):
+        return "kev"
+    return None
+
 
 def read_info(checkpoint: Path) -> PackageInfo:
     """Raises ConfigError naming the file and field that can't be right."""
+    if layout_of(checkpoint) == "kev":
+        fields = read_kev_fields(checkpoint / "head.pt")
+        return PackageInfo(
+            checkpoint,
+            fields.family,
+            fields.base_revision,
+            fields.family.max_length,
+            fields.temperature,
+        )
     path = checkpoint / "model.json"
     model = read_json(path)
     family = by_base(str(model.get("model_id")), str(path))
@@ -57,12 +92,15 @@ def read_info(checkpoint: Path) -> PackageInfo:
     return PackageInfo(checkpoint, family, revision, max_length, temperature)
 
 
-def read_parts(info: PackageInfo, config: TextConfig) -> tuple[Adapter, ScalarHead]:
+def read_parts(info: PackageInfo, config: TextConfig) -> tuple[Adapter, Head]:
     """The adapter and the head, checked against the backbone they are to be put on."""
     family = info.family
     targets = family.adapted(config)
-    adapter = read_adapter(info.checkpoint / "adapter", targets, family.rank, family.alpha)
-    return adapter, read_scalar_head(info.checkpoint / "head.pt", config.hidden_size)
+    adapter = read_adapter(info.adapter, targets, family.rank, family.alpha)
+    path = info.checkpoint / "head.pt"
+    if family.layout == "kev":
+        return adapter, read_kev_head(path, family, config.hidden_size)
+    return adapter, read_scalar_head(path, config.hidden_size)
 
 
 def read_temperature(path: Path, field: str) -> float:

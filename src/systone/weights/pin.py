@@ -15,7 +15,7 @@ from systone.weights.export_file import EXPORT_NAME, read_export
 from systone.weights.families import FAMILIES
 from systone.weights.hub import hub_files
 from systone.weights.manifest import MANIFEST_NAME, Manifest, hash_files, list_files
-from systone.weights.package import read_info
+from systone.weights.package import layout_of, read_info
 from systone.weights.progress import Report, silent
 
 __all__ = ["pin"]
@@ -34,7 +34,7 @@ def pin(directory: Path, revision: str | None = None, report: Report = silent) -
         made = _export(directory, files)
     elif (directory / "checkpoint" / "model.json").exists():
         made = _package(directory, files, directory / "checkpoint", revision)
-    elif (directory / "model.json").exists():
+    elif layout_of(directory) is not None:
         made = _package(directory, files, directory, revision)
     else:
         made = _base(directory, files, revision)

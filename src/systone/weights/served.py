@@ -14,12 +14,13 @@ import torch
 from systone.errors import ConfigError
 from systone.weights.checkpoint import Checkpoint, open_checkpoint
 from systone.weights.export_file import EXPORT_NAME, Export, read_export, verify_export
-from systone.weights.head_file import ScalarHead
+from systone.weights.head_file import Head
+from systone.weights.kev_export import KevExport, is_kev_export, read_kev_export
 from systone.weights.lora import Adapter
 from systone.weights.manifest import MANIFEST_NAME, Manifest
 from systone.weights.merge import check_rule
 from systone.weights.merged import Provenance, ServedWeights, gather, merge_record
-from systone.weights.package import PackageInfo, read_info, read_parts
+from systone.weights.package import PackageInfo, layout_of, read_info, read_parts
 from systone.weights.progress import Report, silent
 from systone.weights.verify import Verdict, verify_base, verify_package
 
@@ -33,7 +34,7 @@ class OpenPackage:
     info: PackageInfo
     base: Checkpoint
     adapter: Adapter
-    head: ScalarHead
+    head: Head
     package_verdict: Verdict
     base_verdict: Verdict
 
@@ -51,7 +52,7 @@ def load_served(
     *,
     base: Path | str | None = None,
     base_revision: str | None = None,
-    merge: str = "double-rounding",
+    merge: str = "contract",
     device: torch.device | str = "cpu",
     progress: Report | None = None,
 ) -> ServedWeights:
@@ -59,18 +60,20 @@ def load_served(
 
     `path`: a directory with `base/` and `package/` (as `systone synth` writes), a package (then
     `base` is needed), or an export (then `base` must be left out and `merge` is what the export
-    was made with). `merge`: see `merge.MergeRule`. `base_revision`: the operator's word for a base
-    that carries no proof of its revision. Raises ConfigError: one line naming file and fault.
+    was made with). `merge`: see `merge.MergeRule`, or "contract": the family's own.
+    `base_revision`: the operator's word for a base that carries no proof of its revision. Raises
+    ConfigError: one line naming file and fault.
     """
     path, report = Path(path), progress or silent
-    rule = check_rule(merge)
+    chosen = None if merge == "contract" else check_rule(merge)
     if is_export(path):
         return _load_export(path, base, device, report)
     package = open_package(path, base=base, base_revision=base_revision, report=report)
+    info = package.info
+    rule = chosen or info.family.merge
     tensors, weight, bias = gather(
         package.base, package.adapter, package.head, rule, device, report
     )
-    info = package.info
     return ServedWeights(
         config=package.base.config,
         tensors=tensors,
@@ -94,7 +97,7 @@ def load_served(
 
 def is_export(path: Path) -> bool:
     """Whether the directory holds merged weights."""
-    if (path / EXPORT_NAME).exists():
+    if (path / EXPORT_NAME).exists() or is_kev_export(path):
         return True
     return (path / MANIFEST_NAME).exists() and Manifest.read(path).kind == "export"
 
@@ -125,8 +128,11 @@ def _find(path: Path, base: Path | str | None) -> tuple[Path, Path]:
         raise ConfigError(f"{path}: no such directory")
     whole = (path / "package").is_dir() and (path / "base").is_dir()
     root = path / "package" if whole else path
-    if not ((root / "checkpoint" / "model.json").exists() or (root / "model.json").exists()):
-        raise ConfigError(f"{path}: neither a package (checkpoint/model.json) nor an export")
+    if layout_of(root / "checkpoint") is None and layout_of(root) is None:
+        raise ConfigError(
+            f"{path}: neither a package (checkpoint/model.json, or head.pt beside an adapter) nor "
+            "an export"
+        )
     if base is not None:
         return root, Path(base)
     if not whole:
@@ -148,16 +154,16 @@ def prove(path: Path, base: Path | None, base_revision: str | None, report: Repo
 class _OpenExport:
     """A proven export, opened and checked, nothing read yet."""
 
-    export: Export
+    export: Export | KevExport
     verdict: Verdict
     checkpoint: Checkpoint
-    head: ScalarHead
+    head: Head
 
 
 def _open_export(path: Path, base: Path | str | None, report: Report) -> _OpenExport:
     if base is not None:
         raise ConfigError(f"{path}: is merged already and takes no base")
-    export = read_export(path)
+    export = read_kev_export(path) if is_kev_export(path) else read_export(path)
     verdict = verify_export(path, export, report)
     checkpoint = open_checkpoint(path)
     if verdict.manifest is not None:

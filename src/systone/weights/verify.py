@@ -11,9 +11,9 @@ from pathlib import Path
 
 from systone.errors import ConfigError
 from systone.weights.checkpoint import refuse_shadows
-from systone.weights.hub import check_digests, hub_files
+from systone.weights.hub import HubFiles, check_digests, hub_files
 from systone.weights.manifest import MANIFEST_NAME, Manifest, hash_files, list_files
-from systone.weights.package import FILES, PackageInfo
+from systone.weights.package import FILES, KEV_FILES, PackageInfo
 from systone.weights.progress import Report, silent
 
 __all__ = ["Verdict", "verify_base", "verify_package"]
@@ -43,10 +43,13 @@ def verify_package(root: Path, info: PackageInfo, report: Report = silent) -> Ve
         return Verdict(revision, synthetic, "package by its manifest", manifest)
     pins = info.family.pins
     if info.base_revision != pins.base_revision:
+        where = "head.pt" if info.family.layout == "kev" else "model.json"
         raise ConfigError(
-            f"{info.checkpoint / 'model.json'}: base revision {info.base_revision} is not "
+            f"{info.checkpoint / where}: base revision {info.base_revision} is not "
             f"the official {pins.base_revision}, and there is no {MANIFEST_NAME}"
         )
+    if info.family.layout == "kev" and (hub := hub_files(root)) is not None:
+        return _by_hub(root, hub, report)
     if not pins.files:
         raise ConfigError(
             f"{root}: no digests of {pins.checkpoint_id} are known; "
@@ -54,6 +57,16 @@ def verify_package(root: Path, info: PackageInfo, report: Report = silent) -> Ve
         )
     _check_pins(info, report)
     return Verdict(pins.checkpoint_revision, False, "package by the official digests")
+
+
+def _by_hub(root: Path, hub: HubFiles, report: Report) -> Verdict:
+    """A package as a hub client downloaded it: the revision is the one the client recorded."""
+    refuse_shadows(root, set(KEV_FILES))
+    for name in KEV_FILES:
+        if name not in hub.digests:
+            raise ConfigError(f"{root / name}: the hub's client recorded no digest for it")
+    check_digests(root, hub, report)
+    return Verdict(hub.revision, False, f"package by the hub's digests ({len(hub.digests)} files)")
 
 
 def verify_base(
@@ -106,6 +119,9 @@ def _agree(root: Path, manifest: Manifest, info: PackageInfo) -> None:
 def _check_pins(info: PackageInfo, report: Report) -> None:
     pins, checkpoint = info.family.pins, info.checkpoint
     list_files(checkpoint)  # refuses links that lead out
+    if info.family.layout == "kev":
+        refuse_shadows(checkpoint, set(KEV_FILES))
+        return  # no whole digests and, for two sizes, only rounded temperatures are published
     refuse_shadows(checkpoint, {name for name in FILES if "/" not in name})
     refuse_shadows(checkpoint / "adapter", {Path(name).name for name in FILES if "/" in name})
     if info.temperature != pins.temperature:

@@ -55,7 +55,7 @@ def synthesize_served(
     seed: int,
     *,
     device: torch.device | str = "cpu",
-    merge: str = "double-rounding",
+    merge: str = "contract",
     tokenizer: Path | None = None,
     progress: Report | None = None,
 ) -> ServedWeights:
@@ -70,12 +70,12 @@ def serve_recipe(
     recipe: Recipe,
     seed: int,
     device: torch.device | str = "cpu",
-    merge: str = "double-rounding",
+    merge: str = "contract",
     tokenizer: Path | None = None,
     report: Report = silent,
 ) -> ServedWeights:
     """`synthesize_served` for a recipe that isn't in the table."""
-    rule = check_rule(merge)
+    rule = recipe.family.merge if merge == "contract" else check_rule(merge)
     source = SynthSource(recipe, seed, device)
     adapter, head = draw_adapter(recipe, seed), draw_head(recipe, seed)
     tensors, weight, bias = gather(source, adapter, head, rule, device, report)

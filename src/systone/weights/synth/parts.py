@@ -11,7 +11,7 @@ import math
 import torch
 
 from systone.nn.config import TextConfig
-from systone.weights.head_file import ScalarHead
+from systone.weights.head_file import Head, PointerHead, ScalarHead
 from systone.weights.lora import Adapter
 from systone.weights.synth.noise import normal
 from systone.weights.synth.recipe import law
@@ -40,9 +40,17 @@ def draw_adapter(recipe: Recipe, seed: int) -> Adapter:
     return Adapter(rank, scale, pairs)
 
 
-def draw_head(recipe: Recipe, seed: int) -> ScalarHead:
-    """weight [1, hidden], bias [1]."""
-    hidden = recipe.backbone.hidden
+def draw_head(recipe: Recipe, seed: int) -> Head:
+    """A scalar head's weight [1, hidden] and bias [1], or a pointer head's [2d, hidden] and [2d]
+    whose logits, a product of two projections over sqrt(d), are as wide."""
+    hidden, width = recipe.backbone.hidden, recipe.family.head_dim
+    if recipe.family.layout == "kev":
+        std = math.sqrt(_SCORE_SIZE / hidden)
+        halves = [
+            _float32((width, hidden), seed, f"head.{half}.weight", std) for half in ("q", "k")
+        ]
+        biases = [_float32((width,), seed, f"head.{half}.bias", 0.1) for half in ("q", "k")]
+        return PointerHead(torch.cat(halves), torch.cat(biases))
     std = _SCORE_SIZE / math.sqrt(hidden)
     weight = _float32((1, hidden), seed, "head.weight", std)
     return ScalarHead(weight, _float32((1,), seed, "head.bias", 0.5))

@@ -95,7 +95,7 @@ class Backbone:
             "image_token_id": 248_056,
             "model_type": "qwen3_5",
             "text_config": self.text_config(),
-            "tie_word_embeddings": False,
+            "tie_word_embeddings": self.text_config()["tie_word_embeddings"],
             "video_token_id": 248_057,
             "vision_config": {
                 "depth": self.vision.depth,
@@ -134,6 +134,34 @@ class Recipe:
 _FULL_VISION = Vision(depth=27, hidden=1152, intermediate=4304)
 _TINY_VISION = Vision(depth=2, hidden=64, intermediate=128, heads=4, positions=64)
 
+_HALF_VISION = Vision(depth=24, hidden=1024, intermediate=4096)
+
+_POINT_EIGHT_B = Backbone(
+    hidden=1024,
+    intermediate=3584,
+    layers=24,
+    heads=8,
+    kv_heads=2,
+    linear_key_heads=16,
+    linear_value_heads=16,
+    vision=Vision(depth=12, hidden=768, intermediate=3072, heads=12),
+    wide_gates=True,
+    lm_head=False,
+    extra_config=(("tie_word_embeddings", True),),
+)
+_FOUR_B = Backbone(
+    hidden=2560,
+    intermediate=9216,
+    layers=32,
+    heads=16,
+    kv_heads=4,
+    linear_key_heads=16,
+    linear_value_heads=32,
+    vision=_HALF_VISION,
+    wide_gates=True,
+    lm_head=False,
+    extra_config=(("tie_word_embeddings", True),),
+)
 _NINE_B = Backbone(
     hidden=4096,
     intermediate=12_288,
@@ -177,7 +205,14 @@ def _tiny(full: Backbone) -> Backbone:
 
 
 # Family name -> its backbone at full size.
-BACKBONES = {"open-jev-9b": _NINE_B, "open-jev-27b-v1.1": _TWENTY_SEVEN_B}
+BACKBONES = {
+    "open-jev-9b": _NINE_B,
+    "open-jev-27b-v1.1": _TWENTY_SEVEN_B,
+    "kev-0.8b": _POINT_EIGHT_B,
+    "kev-4b": _FOUR_B,
+    "kev-9b": _NINE_B,
+    "kev-27b": _TWENTY_SEVEN_B,
+}
 
 
 def find(name: str, size: str) -> Recipe:

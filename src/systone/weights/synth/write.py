@@ -1,4 +1,4 @@
-"""A synthetic package as files: OUT/base and OUT/package/checkpoint in the official layout.
+"""A synthetic package as files: OUT/base and OUT/package in the official layout of its family.
 
 Owns the layout and the manifests; one tensor is held at a time. Knows no distributions.
 """
@@ -14,6 +14,7 @@ import torch
 from systone.models.qwen_tokens import CLASS_PATTERN
 from systone.nn.config import TextConfig
 from systone.weights.directory import new_directory
+from systone.weights.kev_export import kev_head_fields
 from systone.weights.lora import Adapter
 from systone.weights.manifest import Manifest, hash_files, list_files
 from systone.weights.package import FILES
@@ -36,9 +37,13 @@ def write_recipe(recipe: Recipe, seed: int, out: Path, report: Report = silent) 
     with new_directory(out) as directory:
         (directory / "base").mkdir()
         _write_base(recipe, seed, directory / "base", report)
-        checkpoint = directory / "package" / "checkpoint"
-        (checkpoint / "adapter").mkdir(parents=True)
-        _write_package(recipe, seed, checkpoint)
+        package = directory / "package"
+        if recipe.family.layout == "kev":
+            package.mkdir()
+            _write_kev(recipe, seed, package)
+        else:
+            (package / "checkpoint" / "adapter").mkdir(parents=True)
+            _write_package(recipe, seed, package / "checkpoint")
 
 
 def _write_base(recipe: Recipe, seed: int, directory: Path, report: Report) -> None:
@@ -94,16 +99,35 @@ def _write_package(recipe: Recipe, seed: int, checkpoint: Path) -> None:
         checkpoint / "temperature.json", {"temperature": temperature, "source": "synthetic"}
     )
     tensors = _write_adapter(recipe, draw_adapter(recipe, seed), checkpoint / "adapter")
-    root = checkpoint.parent
+    names = {f"checkpoint/{name}" for name in FILES}
+    _write_manifest(recipe, seed, checkpoint.parent, names, tensors)
+
+
+def _write_kev(recipe: Recipe, seed: int, root: Path) -> None:
+    """One flat directory; `head.pt` carries what Open-Jev keeps in files of their own."""
+    family, head = recipe.family, draw_head(recipe, seed)
+    width = family.head_dim
+    held = kev_head_fields(family, head, recipe.revision("base", seed), family.pins.temperature)
+    torch.save(held, root / "head.pt")
+    _write_json(root / "training_config.json", {"args": {"head_dim": width, "lora": family.rank}})
+    _write_json(root / "provenance.json", {"source": "synthetic", "seed": seed})
+    tensors = _write_adapter(recipe, draw_adapter(recipe, seed), root)
+    _write_manifest(recipe, seed, root, list_files(root), tensors)
+
+
+def _write_manifest(
+    recipe: Recipe, seed: int, root: Path, names: set[str], tensors: list[Planned]
+) -> None:
+    family = recipe.family
     Manifest(
         kind="package",
         model=family.name,
         model_id=family.base_id,
-        base_revision=base_revision,
+        base_revision=recipe.revision("base", seed),
         checkpoint_revision=recipe.revision("checkpoint", seed),
-        files=hash_files(root, {f"checkpoint/{name}" for name in FILES}),
+        files=hash_files(root, names),
         tensors={tensor.name: (tensor.dtype, tensor.shape) for tensor in tensors},
-        temperature=temperature,
+        temperature=family.pins.temperature,
         max_length=family.max_length,
         synthetic=True,
     ).write(root)
