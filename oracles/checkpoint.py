@@ -1,6 +1,7 @@
-"""An Open-Jev checkpoint as transformers and PEFT load it: DIR/base and DIR/package/checkpoint.
+"""An Open-Jev checkpoint as transformers and PEFT load it: DIR/base and DIR/package/checkpoint,
+or a merged export (`open_jev_export.json` beside plain text-model files).
 
-Modes:
+Modes (an export has nothing left to merge, and only the first two):
 - fp32: loaded in bf16 and merged by PEFT in bf16 (what is served), then computed in FP32
 - bf16: the same weights computed in bf16: the noise of a correct implementation
 - unmerged: bf16 base with the adapter beside it in FP32: the official reference
@@ -16,12 +17,13 @@ from typing import Any, Literal, get_args
 
 import torch
 from peft import PeftModel
-from transformers import AutoModelForImageTextToText, AutoTokenizer
+from transformers import AutoModel, AutoModelForImageTextToText, AutoTokenizer
 
 from oracles.pure_torch import forbid_tf32, qwen3_5_modeling
 
 Mode = Literal["fp32", "bf16", "unmerged", "stored"]
 MODES: tuple[Mode, ...] = get_args(Mode)
+EXPORT = "open_jev_export.json"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,6 +51,8 @@ def load(directory: Path, mode: Mode) -> Official:
     """Load on the CPU. Raises RuntimeError when a tensor of backbone or adapter is left over."""
     qwen3_5_modeling()
     forbid_tf32()
+    if (directory / EXPORT).exists():
+        return _load_export(directory, mode)
     checkpoint = directory / "package" / "checkpoint"
     head = torch.load(checkpoint / "head.pt", map_location="cpu", weights_only=True)
     temperature = json.loads((checkpoint / "temperature.json").read_text())["temperature"]
@@ -58,6 +62,26 @@ def load(directory: Path, mode: Mode) -> Official:
         head_weight=head["weight"].float(),
         head_bias=head["bias"].float(),
         temperature=float(temperature),
+    )
+
+
+def _load_export(directory: Path, mode: Mode) -> Official:
+    if mode not in ("fp32", "bf16"):
+        raise RuntimeError(f"{directory} is merged already: mode {mode} needs a package")
+    facts = json.loads((directory / EXPORT).read_text())
+    loader: Any = AutoModel
+    backbone, report = loader.from_pretrained(
+        directory, dtype=torch.bfloat16, attn_implementation="sdpa", output_loading_info=True
+    )
+    wrong = set(report["missing_keys"]) | set(report["unexpected_keys"])
+    if wrong or report["mismatched_keys"]:
+        raise RuntimeError(f"{directory}: {sorted(wrong)[:4]}, {report['mismatched_keys']}")
+    return Official(
+        backbone=(backbone.float() if mode == "fp32" else backbone).eval(),
+        tokenizer=AutoTokenizer.from_pretrained(directory),
+        head_weight=torch.tensor(facts["head_weight"], dtype=torch.float32)[None],
+        head_bias=torch.tensor([facts["head_bias"]], dtype=torch.float32),
+        temperature=float(facts["temperature"]),
     )
 
 

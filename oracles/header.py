@@ -24,7 +24,11 @@ def header(directory: Path, mode: str, seed: int | None) -> dict[str, Any]:
         "gated_delta_rule": "torch",
         "python": platform.python_version(),
         "libraries": {name: version(name) for name in _LIBRARIES},
-        "files": {name: tree_hash(directory / name) for name in ("base", "package")},
+        "files": {
+            name: tree_hash(directory / name)
+            for name in ("base", "package", ".")  # an export has neither of the first two
+            if (directory / name).is_dir() and (name != "." or not (directory / "base").is_dir())
+        },
     }
 
 

@@ -2,7 +2,8 @@
 
     python -m oracles.open_jev DIR REQUEST.json --mode fp32|bf16|unmerged|stored --out golden.json
 
-DIR holds base/ and package/checkpoint/ in the official layout. One row a forward, unpadded.
+DIR holds base/ and package/checkpoint/ in the official layout, or a merged export. One row a
+forward, unpadded.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ def capture(official: Official, request: Mapping[str, Any]) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("directory", type=Path, help="holds base/ and package/checkpoint/")
+    parser.add_argument("directory", type=Path, help="base/ and package/checkpoint/, or an export")
     parser.add_argument("request", type=Path, help="a System One request as JSON")
     parser.add_argument("--mode", choices=MODES, required=True)
     parser.add_argument("--seed", type=int, help="of a synthetic checkpoint, for the header")
