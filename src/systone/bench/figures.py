@@ -137,12 +137,21 @@ def _server(samples: Sequence[Json], span_s: float) -> Json:
         "peak_device_mib": _largest(samples, "device_peak_bytes", 2**20),
         "device_used_mib": _largest(samples, "device_used_bytes", 2**20),
         "server_rss_mib": _largest(samples, "rss_bytes", 2**20),
+        "device_growth_mib": _growth(rounds, "device_used_bytes"),
+        "server_growth_mib": _growth(rounds, "rss_bytes"),
     }
 
 
 def _largest(samples: Sequence[Json], name: str, unit: int) -> float | None:
     found = [s[at][name] for s in samples for at in ("before", "after") if s[at][name] is not None]
     return _rounded(max(found) / unit) if found else None
+
+
+def _growth(rounds: Sequence[Json], name: str) -> float | None:
+    """From the end of the first round to the end of the last: flat memory is about 0."""
+    if not rounds or any(s["after"][name] is None for s in rounds):
+        return None
+    return _rounded((rounds[-1]["after"][name] - rounds[0]["after"][name]) / 2**20)
 
 
 def _groups(records: Sequence[Record], items: Mapping[str, Item]) -> list[Json]:

@@ -38,6 +38,8 @@ _SUMMED = (
     "device_busy_share",
     "peak_device_mib",
     "device_used_mib",
+    "device_growth_mib",
+    "server_growth_mib",
 )
 
 

@@ -179,6 +179,15 @@ def test_device_share_and_memory_come_from_the_samples_of_the_rounds() -> None:
     assert level_of([record()], [sample(0.1), sample(None)])["device_busy_share"] is None
 
 
+def test_growth_is_from_the_first_round_to_the_last() -> None:
+    rounds = [sample(0.0, round=number) for number in range(3)]
+    for number, mib in enumerate((100, 160, 101)):
+        rounds[number]["after"] = {**rounds[number]["after"], "rss_bytes": mib * 2**20}
+    level = level_of([record()], [sample(0.0, round=-1), *rounds])
+    assert level["server_growth_mib"] == 1.0
+    assert level["device_growth_mib"] is None
+
+
 def test_equal_requests_must_have_equal_answers() -> None:
     records = [
         record(),
