@@ -1,4 +1,4 @@
-"""Measure a Laya-class model in process: `bench_laya.py DIR [--device D] [--rounds N]`.
+"""Measure a Laya-class model in process: `bench_laya.py DIR [--device D] [--batches N..]`.
 
 Prints milliseconds per question and questions per second for short and long states, alone and in
 batches; the last line is JSON. Answers' quality isn't looked at, so random weights will do.
@@ -32,6 +32,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("directory", type=Path)
     parser.add_argument("--device", default="auto")
+    parser.add_argument("--batches", type=int, nargs="+", default=[1, 16], help="requests at once")
     parser.add_argument("--rounds", type=int, default=20)
     args = parser.parse_args()
     began = time.perf_counter()
@@ -39,7 +40,7 @@ def main() -> int:
     model.executor.start()
     figures: dict[str, object] = {"load_s": round(time.perf_counter() - began, 2)}
     for name, state in STATES.items():
-        for size in (1, 16):
+        for size in args.batches:
             figures[f"{name} x{size}"] = measure(model, state, size, args.rounds)
     figures |= {"model": model.adapter.card.name, **model.executor.describe()}
     model.executor.close()

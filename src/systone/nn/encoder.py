@@ -8,6 +8,7 @@ Axes: T tokens of all rows, H heads, D head dim, d hidden. Formulas: transformer
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import torch
@@ -16,7 +17,7 @@ from torch.nn import functional
 
 from systone.nn.encoder_config import EncoderConfig
 
-__all__ = ["EncoderBody", "Product", "attend"]
+__all__ = ["Block", "EncoderBody", "Product", "attend", "blocks"]
 
 _QUERY_BLOCK = 256  # queries of a local layer attended at a time: memory stays linear in a row
 
@@ -51,23 +52,22 @@ class EncoderBody:
         positions = torch.cat([torch.arange(n, device=ids.device) for n in lengths])
         ropes = {theta: table[:, positions] for theta, table in self._ropes.items()}
         x = self._norm(functional.embedding(ids, self._embedding).float(), "embeddings.norm")
+        whole = blocks(lengths, None, ids.device)
+        near = blocks(lengths, config.reach, ids.device)
         for layer, is_global in enumerate(config.is_global):
             name = f"layers.{layer}"
             # The first layer's input is normalised already.
             inner = x if layer == 0 else self._norm(x, f"{name}.attn_norm")
             rope = ropes[config.global_theta if is_global else config.local_theta]
-            reach = None if is_global else config.reach
-            x = x + self._attention(name, inner, lengths, rope, reach)
+            x = x + self._attention(name, inner, rope, whole if is_global else near)
             x = x + self._mlp(name, self._norm(x, f"{name}.mlp_norm"))
         return self._norm(x, "final_norm")
 
-    def _attention(
-        self, name: str, x: Tensor, lengths: Sequence[int], rope: Tensor, reach: int | None
-    ) -> Tensor:
+    def _attention(self, name: str, x: Tensor, rope: Tensor, seen: Sequence[Block]) -> Tensor:
         config = self.config
         qkv = self._linear(x, f"{name}.attn.Wqkv").view(-1, 3, config.num_heads, config.head_dim)
         queries, keys = rotate(qkv[:, :2], rope).unbind(1)
-        mixed = attend(queries, keys, qkv[:, 2], lengths, reach)
+        mixed = attend(queries, keys, qkv[:, 2], seen)
         return self._linear(mixed.view(-1, config.hidden_size), f"{name}.attn.Wo").float()
 
     def _mlp(self, name: str, x: Tensor) -> Tensor:
@@ -100,39 +100,57 @@ def rotate(x: Tensor, rope: Tensor) -> Tensor:
     return turned.to(x.dtype)
 
 
-def attend(
-    queries: Tensor, keys: Tensor, values: Tensor, lengths: Sequence[int], reach: int | None
-) -> Tensor:
-    """[T, H, D]: softmax(q k / sqrt(D)) v within each row, and within `reach` tokens if given.
+@dataclass(frozen=True, slots=True, eq=False)
+class Block:
+    """Neighbouring queries of one row and the keys they may see; `mask` bool [queries, keys], or
+    None when they see all of them."""
 
-    Each row is attended on its own, so nothing of it depends on its neighbours."""
-    mixed = torch.empty(queries.shape, dtype=queries.dtype, device=queries.device)
+    queries: slice
+    keys: slice
+    mask: Tensor | None = None
+
+
+def blocks(lengths: Sequence[int], reach: int | None, device: torch.device) -> list[Block]:
+    """How rows laid end to end are attended: each row on its own, within `reach` tokens if given.
+
+    Made once for all layers; rows of one length share their masks."""
+    made: list[Block] = []
+    masks: dict[tuple[int, int, int, int], Tensor] = {}
     start = 0
     for length in lengths:
         end = start + length
-        step = length if reach is None or length <= reach + 1 else _QUERY_BLOCK
-        for at in range(start, end, step):
-            stop = min(at + step, end)
-            near = (start, end) if step == length else _near(at, stop, start, end, reach or 0)
-            mask = None if step == length else _window(at, stop, near, reach or 0, queries.device)
-            part = functional.scaled_dot_product_attention(
-                queries[None, at:stop].transpose(1, 2),
-                keys[None, slice(*near)].transpose(1, 2),
-                values[None, slice(*near)].transpose(1, 2),
-                attn_mask=mask,
-            )
-            mixed[at:stop] = part[0].transpose(0, 1)
+        if reach is None or length <= reach + 1:
+            made.append(Block(slice(start, end), slice(start, end)))
+        else:
+            for at in range(0, length, _QUERY_BLOCK):
+                stop = min(at + _QUERY_BLOCK, length)
+                near = max(0, at - reach), min(length, stop + reach)
+                window = (at, stop, *near)
+                if window not in masks:
+                    masks[window] = _mask(*window, reach, device)
+                queries = slice(start + at, start + stop)
+                made.append(Block(queries, slice(start + near[0], start + near[1]), masks[window]))
         start = end
+    return made
+
+
+def attend(queries: Tensor, keys: Tensor, values: Tensor, blocks: Sequence[Block]) -> Tensor:
+    """[T, H, D]: softmax(q k / sqrt(D)) v, block by block, so nothing of a row depends on its
+    neighbours."""
+    mixed = torch.empty(queries.shape, dtype=queries.dtype, device=queries.device)
+    for block in blocks:
+        part = functional.scaled_dot_product_attention(
+            queries[None, block.queries].transpose(1, 2),
+            keys[None, block.keys].transpose(1, 2),
+            values[None, block.keys].transpose(1, 2),
+            attn_mask=block.mask,
+        )
+        mixed[block.queries] = part[0].transpose(0, 1)
     return mixed
 
 
-def _near(at: int, stop: int, start: int, end: int, reach: int) -> tuple[int, int]:
-    """The keys that queries at..stop of the row start..end may see."""
-    return max(start, at - reach), min(end, stop + reach)
-
-
-def _window(at: int, stop: int, near: tuple[int, int], reach: int, device: torch.device) -> Tensor:
-    """bool [queries, keys]: within reach."""
+def _mask(at: int, stop: int, first: int, last: int, reach: int, device: torch.device) -> Tensor:
+    """bool [stop - at, last - first]: places of a row within reach of each other."""
     queries = torch.arange(at, stop, device=device)
-    keys = torch.arange(*near, device=device)
+    keys = torch.arange(first, last, device=device)
     return (queries[:, None] - keys[None, :]).abs() <= reach

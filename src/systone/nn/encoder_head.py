@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from systone.nn.encoder import EncoderBody, Product, attend
+from systone.nn.encoder import Block, EncoderBody, Product, attend, blocks
 from systone.nn.encoder_config import MarkerConfig
 
 __all__ = ["MarkerEncoder", "Rows"]
@@ -60,18 +60,19 @@ class MarkerEncoder:
                 for part, kind in zip(torch.split(x, list(rows.lengths)), rows.kinds, strict=True)
             ]
         )
+        whole = blocks(rows.lengths, None, x.device)
         for layer in range(self._layers):
-            x = self._layer(x, rows.lengths, f"head.layers.{layer}")
+            x = self._layer(x, whole, f"head.layers.{layer}")
         # One row at a time: an FP32 product may depend on how many rows it has.
         parts = torch.split(x[rows.markers], list(rows.num_markers))
         return torch.cat([self._score(part) for part in parts])
 
-    def _layer(self, x: Tensor, lengths: Sequence[int], name: str) -> Tensor:
+    def _layer(self, x: Tensor, seen: Sequence[Block], name: str) -> Tensor:
         inner = self._norm(x, f"{name}.norm1")
         weight, bias = self._tensors[f"{name}.self_attn.in_proj_weight"], f"{name}.self_attn"
         qkv = self._biased(inner, weight, self._tensors[f"{bias}.in_proj_bias"])
         qkv = qkv.to(weight.dtype).view(x.shape[0], 3, self._heads, -1)
-        mixed = attend(qkv[:, 0], qkv[:, 1], qkv[:, 2], lengths, None)
+        mixed = attend(qkv[:, 0], qkv[:, 1], qkv[:, 2], seen)
         x = x + self._linear(mixed.reshape(x.shape), f"{name}.self_attn.out_proj")
         wide = functional.relu(self._linear(self._norm(x, f"{name}.norm2"), f"{name}.linear1"))
         return x + self._linear(wide, f"{name}.linear2")

@@ -42,6 +42,13 @@ def test_a_request_has_the_same_bits_alone_and_in_any_batch(model, requests) -> 
         np.testing.assert_array_equal(one, other)
 
 
+def test_a_cpu_runs_one_row_a_forward(model, requests) -> None:
+    before = model.executor.describe()["forwards"]
+    logits(model, requests)
+    after = model.executor.describe()["forwards"]
+    assert after - before == sum(len(request["questions"]) for request in requests)
+
+
 def test_a_question_has_the_same_bits_in_any_company(model, requests) -> None:
     together = {"state": requests[0]["state"], "questions": {}}
     singles = []

@@ -7,9 +7,10 @@ import pytest
 import torch
 
 from systone.errors import ConfigError
-from systone.nn.encoder import attend, rope_table, rotate
+from systone.nn.encoder import attend, blocks, rope_table, rotate
 from systone.nn.encoder_config import EncoderConfig
 
+CPU = torch.device("cpu")
 FIELDS = {
     "model_type": "modernbert",
     "vocab_size": 100,
@@ -49,7 +50,7 @@ def defined(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, lengths, reach) -
 def test_rows_attend_within_themselves_and_their_reach(lengths: list[int], reach) -> None:
     q, k, v = (draws(sum(lengths), 2, 8 + i)[..., :8] for i in range(3))
     torch.testing.assert_close(
-        attend(q, k, v, lengths, reach).double(),
+        attend(q, k, v, blocks(lengths, reach, CPU)).double(),
         defined(q, k, v, lengths, reach),
         rtol=0,
         atol=1e-5,
@@ -59,16 +60,17 @@ def test_rows_attend_within_themselves_and_their_reach(lengths: list[int], reach
 def test_a_row_is_untouched_by_what_its_neighbours_hold() -> None:
     lengths = [40, 30, 20]
     q, k, v = (draws(90, 2, 8 + i)[..., :8] for i in range(3))
-    before = attend(q, k, v, lengths, 8)
+    seen = blocks(lengths, 8, CPU)
+    before = attend(q, k, v, seen)
     for tensor in (q, k, v):
         tensor[:40] = torch.nan
         tensor[70:] = torch.inf
-    assert torch.equal(attend(q, k, v, lengths, 8)[40:70], before[40:70])
+    assert torch.equal(attend(q, k, v, seen)[40:70], before[40:70])
 
 
 def test_rotation_turns_pairs_by_position_over_its_rate() -> None:
     x = draws(5, 2, 1, 8)
-    turned = rotate(x, rope_table(100.0, 5, 8, torch.device("cpu")))
+    turned = rotate(x, rope_table(100.0, 5, 8, CPU))
     for t in range(5):
         for i in range(4):
             angle = t * 100.0 ** (-2 * i / 8)
