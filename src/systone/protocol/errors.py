@@ -6,6 +6,7 @@ on every status, so that a client reads each of them the same way:
     default     {"detail": [faults]} for 422, else {"detail": {error_type, message, code}}
     jev-exact   the same, plus the hosted API's 400 forms
     open-jev    {"error": text}, plus `error_type` on 500
+    kev         {"detail": [faults]} for a body that can't be read, else {"detail": text}
     openai      {"error": {message, type, param, code}}: the form of /v1/decisions in any dialect
 """
 
@@ -75,6 +76,8 @@ def render(
         status, body = _openai(outcome)
     elif dialect == "open-jev":
         status, body = _open_jev(outcome)
+    elif dialect == "kev":
+        status, body = _kev(outcome)
     elif dialect == "jev-exact":
         status, body = _jev_exact(outcome)
     else:
@@ -156,6 +159,16 @@ def _open_jev(outcome: _Outcome) -> tuple[int, dict[str, Any]]:
         return outcome.status, {"error": outcome.message}
     transport = outcome.status in _TRANSPORT and outcome.code != "unknown_model"
     return outcome.status if transport else 422, {"error": outcome.message}
+
+
+def _kev(outcome: _Outcome) -> tuple[int, dict[str, Any]]:
+    if outcome.status == 401:
+        return 401, {
+            "detail": "missing or invalid API key; send Authorization: Bearer <KEV_API_KEY>"
+        }
+    if outcome.status == 422 and outcome.code != "max_tokens_exceeded":
+        return 422, {"detail": [_entry(fault, outcome.code) for fault in outcome.faults]}
+    return outcome.status, {"detail": outcome.faults[0].msg if outcome.faults else outcome.message}
 
 
 def _openai(outcome: _Outcome) -> tuple[int, dict[str, Any]]:

@@ -11,7 +11,7 @@ from typing import Any
 from systone.errors import Fault
 from systone.protocol.faults import MAX_FAULTS, shown, unknown_fields
 from systone.protocol.rules import WireRules
-from systone.protocol.shapes import KINDS, QUESTION, SIDES, check
+from systone.protocol.shapes import KINDS, SIDES, check, question_shape
 from systone.protocol.types import Choice, Json, Noul, Question, Score, Text
 
 __all__ = ["in_body_order", "read_questions"]
@@ -24,12 +24,13 @@ def read_questions(
 ) -> dict[str, Question]:
     """The typed questions by id, in body order; appends every fault found to `faults`."""
     questions: dict[str, Question] = {}
+    shape = question_shape(rules)
     for qid, body in raw.items():
-        found = check(QUESTION, body, ("questions", qid), rules)
+        found = check(shape, body, ("questions", qid), rules)
         if not found:
             question = questions[qid] = _typed(body, rules)
-            found = _nothing_to_read(qid, question)
-        if not qid:
+            found = [] if rules.dialect == "kev" else _nothing_to_read(qid, question)
+        if not qid and rules.dialect != "kev":
             msg = "Question ids must not be empty."
             found.insert(0, Fault(("questions", ""), "value_error", msg, "", exact="sentence"))
         if rules.strict:

@@ -17,7 +17,7 @@ from systone.errors import Fault
 from systone.protocol.faults import Loc, missing, not_a_dict, shown, wrong_count
 from systone.protocol.rules import WireRules
 
-__all__ = ["ASSET", "BODY", "KINDS", "MAX_ASSETS", "QUESTION", "SIDES", "check"]
+__all__ = ["ASSET", "KINDS", "MAX_ASSETS", "SIDES", "body_shape", "check", "question_shape"]
 
 KINDS = ("noul", "choice", "score")
 SIDES = ("true", "false")
@@ -152,7 +152,49 @@ class _Body(BaseModel):
     assets: Annotated[dict[str, Any], Field(min_length=1, max_length=MAX_ASSETS)] | None = None
 
 
-ASSET, BODY = TypeAdapter(_Asset), TypeAdapter(_Body)
-QUESTION: TypeAdapter[Any] = TypeAdapter(
+class _AnyNoul(BaseModel):
+    type: Literal["noul"]
+    criteria: dict[str, Any] | None = None
+
+
+class _AnyChoice(BaseModel):
+    type: Literal["choice"]
+    criteria: Annotated[
+        dict[str, Any],
+        Field(min_length=1),
+        _counted("max_options", dict, "Too many choices. Must have at most {} choices."),
+    ]
+
+
+class _AnyScore(BaseModel):
+    type: Literal["score"]
+    criteria: Annotated[
+        list[Any],
+        Field(min_length=1),
+        _counted("max_levels", list, "Too many score levels. Must have at most {} levels."),
+    ]
+
+
+class _AnyBody(_Body):
+    state: Any
+
+
+ASSET = TypeAdapter(_Asset)
+_BODY: TypeAdapter[Any] = TypeAdapter(_Body)
+_ANY_BODY: TypeAdapter[Any] = TypeAdapter(_AnyBody)
+_QUESTION: TypeAdapter[Any] = TypeAdapter(
     Annotated[_Noul | _Choice | _Score, Field(discriminator="type")]
 )
+_ANY_QUESTION: TypeAdapter[Any] = TypeAdapter(
+    Annotated[_AnyNoul | _AnyChoice | _AnyScore, Field(discriminator="type")]
+)
+
+
+def body_shape(rules: WireRules) -> TypeAdapter[Any]:
+    """The envelope; in the Kev dialect a text slot holds any JSON value."""
+    return _ANY_BODY if rules.dialect == "kev" else _BODY
+
+
+def question_shape(rules: WireRules) -> TypeAdapter[Any]:
+    """One question, as `body_shape`."""
+    return _ANY_QUESTION if rules.dialect == "kev" else _QUESTION

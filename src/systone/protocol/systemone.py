@@ -15,9 +15,10 @@ from systone.errors import Fault, RequestError
 from systone.protocol import jsontext
 from systone.protocol.assets import read_assets, unmentioned
 from systone.protocol.faults import listed, unknown_fields
+from systone.protocol.kev import DEFAULT_MODEL, reply_object
 from systone.protocol.questions import in_body_order, read_questions
 from systone.protocol.rules import WireLimits, WireRules
-from systone.protocol.shapes import BODY, check
+from systone.protocol.shapes import body_shape, check
 from systone.protocol.types import (
     Answer,
     Asset,
@@ -57,7 +58,7 @@ def parse(
 
 def read(body: Json, rules: WireRules, parts: Mapping[str, bytes] = _NO_PARTS) -> Request:
     """As `parse`, from the parsed JSON value; the request keeps `body`'s containers."""
-    faults = check(BODY, body, (), rules)
+    faults = check(body_shape(rules), body, (), rules)
     if type(body) is not dict:
         raise RequestError(faults)
     refused = {fault.loc[0] for fault in faults}
@@ -108,13 +109,20 @@ def _texts(state: Json, questions: Mapping[str, Question]) -> list[Json]:
     return texts
 
 
-def render(decision: Decision, *, dialect: Dialect, extras: bool) -> bytes:
-    """The 200 body, answers in request order, numbers unrounded.
+def render(
+    decision: Decision, *, dialect: Dialect, extras: bool, asked_model: str | None = None
+) -> bytes:
+    """The 200 body, answers in request order, numbers as the model gave them.
 
-    `extras` adds `x_systone`; the open-jev dialect adds `metadata`. Raises EngineFaultError for a
-    number that is not finite."""
+    `extras` adds `x_systone`; the open-jev dialect adds `metadata`; the kev dialect has a wording
+    of its own and echoes `asked_model`. Raises EngineFaultError for a number that is not finite."""
     usage = decision.usage
-    body: dict[str, Any] = {
+    if dialect == "kev":
+        body = reply_object(decision, asked_model or DEFAULT_MODEL)
+        if extras:
+            body["x_systone"] = dict(decision.extras)
+        return jsontext.dumps(body)
+    body = {
         "model": decision.model,
         "answers": {qid: _answer(answer) for qid, answer in decision.answers.items()},
         "usage": {

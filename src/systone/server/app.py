@@ -2,6 +2,7 @@
 
 POST /v1/systemone   POST /v1/decisions   GET /v1/models
 GET /health   GET /health/live   GET /health/ready   GET /metrics
+Kev dialect only: POST /v1/systemone/permute   POST /v1/systemone/separate
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from starlette.routing import Route, Router
 from systone.config import ServerConfig
 from systone.engine import Engine
 from systone.server.edge import Edge
+from systone.server.kev_routes import kev_routes
 from systone.server.metrics import Metrics
 from systone.server.service import Service
 
@@ -32,6 +34,7 @@ def create_app(engine: Engine, config: ServerConfig) -> Edge:
             Route("/health/live", service.live, methods=["GET"]),
             Route("/health/ready", service.ready, methods=["GET"]),
             Route("/metrics", service.metrics, methods=["GET"]),
+            *(kev_routes(service) if config.dialect == "kev" else ()),
         ],
         redirect_slashes=False,
     )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Iterable, Mapping, MutableMapping
+from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,9 +32,16 @@ class Call:
     headers: dict[str, str] = field(default_factory=dict)  # to add to the reply
 
     @classmethod
-    def begin(cls, scope: MutableMapping[str, Any], arrived: float, form: Form) -> Call:
-        """Put a new call into an ASGI scope. A caller's own x-request-id is kept if it is sane."""
-        call = cls(_request_id(scope["headers"]), arrived, form)
+    def begin(
+        cls,
+        scope: MutableMapping[str, Any],
+        arrived: float,
+        form: Form,
+        id_headers: Sequence[bytes] = (b"x-request-id",),
+    ) -> Call:
+        """Put a new call into an ASGI scope. A caller's own id, from the first of `id_headers`
+        that is sent, is kept if it is sane."""
+        call = cls(_request_id(scope["headers"], id_headers), arrived, form)
         scope[_KEY] = call
         return call
 
@@ -46,14 +53,15 @@ def call_of(scope: Mapping[str, Any]) -> Call:
     return call
 
 
-def _request_id(headers: Iterable[tuple[bytes, bytes]]) -> str:
-    for name, value in headers:
-        if name == b"x-request-id" and _SANE_ID.fullmatch(value):
-            return value.decode("ascii")
+def _request_id(headers: Iterable[tuple[bytes, bytes]], wanted: Sequence[bytes]) -> str:
+    sane = {name: value for name, value in headers if _SANE_ID.fullmatch(value)}
+    for name in wanted:
+        if name in sane:
+            return sane[name].decode("ascii")
     return "req_" + secrets.token_hex(12)
 
 
-def server_timing(steps: Mapping[str, float], total_s: float) -> str:
+def server_timing(steps: Mapping[str, float], total_s: float, whole: str = "total") -> str:
     """The Server-Timing header: milliseconds of each step that happened, then all of it."""
     shown = [f"{name};dur={1e3 * seconds:.3f}" for name, seconds in steps.items()]
-    return ", ".join([*shown, f"total;dur={1e3 * total_s:.3f}"])
+    return ", ".join([*shown, f"{whole};dur={1e3 * total_s:.3f}"])

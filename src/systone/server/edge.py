@@ -24,6 +24,9 @@ __all__ = ["ClientLeftError", "Edge"]
 log = logging.getLogger("systone.server")
 access = logging.getLogger("systone.access")
 
+# Headers a caller may name a request by, and what the header for times calls all of it.
+_ID_HEADERS = (b"x-request-id",)
+_KEV_ID_HEADERS = (b"x-typesafe-request-id", b"x-request-id")
 CLIENT_LEFT = 499  # counted and logged only: there is nobody to send it to
 
 
@@ -45,6 +48,8 @@ class Edge:
     ) -> None:
         self._inner = inner
         self._dialect = dialect
+        self._id_headers = _KEV_ID_HEADERS if dialect == "kev" else _ID_HEADERS
+        self._whole = "app" if dialect == "kev" else "total"
         self._metrics = metrics
         self._clock = clock
         self._log_access = log_access
@@ -53,7 +58,8 @@ class Edge:
         if scope["type"] != "http":
             raise AssertionError("the server is configured for HTTP only")
         scope["app"] = self  # makes starlette raise 404 and 405 instead of sending plain text
-        call = Call.begin(scope, self._clock(), form_of_path(scope["path"]))
+        form = form_of_path(scope["path"])
+        call = Call.begin(scope, self._clock(), form, self._id_headers)
 
         async def send_marked(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -74,7 +80,7 @@ class Edge:
 
     def _marks(self, call: Call) -> list[tuple[bytes, bytes]]:
         request_id = call.request_id.encode()
-        timing = server_timing(call.steps, self._clock() - call.arrived)
+        timing = server_timing(call.steps, self._clock() - call.arrived, self._whole)
         marks = [
             (b"x-typesafe-request-id", request_id),
             (b"x-request-id", request_id),

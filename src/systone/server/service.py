@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import TypeVar
 
 from starlette.requests import Request as HttpRequest
@@ -18,7 +19,7 @@ from starlette.responses import Response
 
 from systone import __version__
 from systone.config import ServerConfig
-from systone.engine import Engine
+from systone.engine import Engine, Pending
 from systone.errors import DeadlineError, RequestError
 from systone.protocol import decisions, jsontext, systemone
 from systone.protocol import models as listing
@@ -51,23 +52,62 @@ class Service:
         self._parsers = ThreadPoolExecutor(2, thread_name_prefix="systone-parse")
 
     async def systemone(self, http: HttpRequest) -> Response:
-        call, dialect = call_of(http.scope), self._config.dialect
+        request = await self.parsed(http, systemone.parse)
+        (decision,) = await self.decide(http, [request])
+        return self.reply(http, decision, request.model)
+
+    async def parsed(self, http: HttpRequest, parse: Callable[..., T]) -> T:
+        """The body by a parser of the protocol, which takes the JSON text, then `dialect`, `parts`,
+        `limits` and `strict` by name."""
+        call = call_of(http.scope)
         sent = await self._receive(http)
 
-        def parse() -> Request:
+        def read() -> T:
             data, parts = unpack(sent, self._config.max_body_bytes)
-            return systemone.parse(
+            return parse(
                 data,
-                dialect=dialect,
+                dialect=self._config.dialect,
                 parts=parts,
                 limits=self._limits,
                 strict=self._config.strict,
             )
 
-        request = await self._timed(call, sent, parse)
-        decision = await self._decide(http, call, request)
-        body = systemone.render(decision, dialect=dialect, extras=self._extras(http))
+        return await self._timed(call, sent, read)
+
+    async def decide(self, http: HttpRequest, requests: Sequence[Request]) -> list[Decision]:
+        """Decisions of several requests of one call, in order; all of them or an error."""
+        call, left_s = call_of(http.scope), self._left_s(http)
+        pending: list[Pending] = []
+        try:
+            pending.extend(
+                self._engine.submit(self._named(request), deadline_s=left_s) for request in requests
+            )
+            decisions = [await wait_for(each, http.receive, call) for each in pending]
+        finally:
+            for each in pending:
+                each.cancel()  # those that are done stay done
+                call.steps.update(each.stamps.durations_s())
+        call.headers["x-systone-model"] = self._engine.exact_name(decisions[0].model)
+        return decisions
+
+    def reply(self, http: HttpRequest, decision: Decision, asked_model: str | None) -> Response:
+        """A decision as the 200 body of the server's dialect."""
+        body = systemone.render(
+            decision,
+            dialect=self._config.dialect,
+            extras=self._extras(http),
+            asked_model=asked_model,
+        )
         return Response(body, media_type=JSON)
+
+    def _named(self, request: Request) -> Request:
+        """In the kev dialect a model's name is only echoed: one that isn't served means the
+        default."""
+        if self._config.dialect != "kev" or request.model is None:
+            return request
+        if any(request.model in (card.name, *card.aliases) for card in self._engine.cards):
+            return request
+        return replace(request, model=None)
 
     async def decisions(self, http: HttpRequest) -> Response:
         call, dialect = call_of(http.scope), self._config.dialect
@@ -85,7 +125,7 @@ class Service:
             )
 
         request, asked = await self._timed(call, sent, parse)
-        decision = await self._decide(http, call, request)
+        (decision,) = await self.decide(http, [request])
         body = decisions.render(decision, asked, extras=self._extras(http))
         return Response(body, media_type=JSON)
 
@@ -130,15 +170,6 @@ class Service:
             return await asyncio.get_running_loop().run_in_executor(self._parsers, parse)
         finally:
             call.steps["parse"] = time.monotonic() - began
-
-    async def _decide(self, http: HttpRequest, call: Call, request: Request) -> Decision:
-        pending = self._engine.submit(request, deadline_s=self._left_s(http))
-        try:
-            decision = await wait_for(pending, http.receive, call)
-        finally:
-            call.steps.update(pending.stamps.durations_s())
-        call.headers["x-systone-model"] = self._engine.exact_name(decision.model)
-        return decision
 
     def _left_s(self, http: HttpRequest) -> float | None:
         """Seconds left of the request's deadline, which runs from its headers' arrival."""
