@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import gc
 import multiprocessing
+import signal
 import sys
 import threading
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection as Pipe
 from types import TracebackType
@@ -82,8 +84,9 @@ class ClientProcess:
         trace: TracebackType | None,
     ) -> None:
         self._pipe.close()
-        self._process.join(5)
-        if self._process.is_alive():
+        if kind is None:
+            self._process.join(5)
+        if self._process.is_alive():  # an error, or an interrupt, may leave it inside a block
             self._process.terminate()
             self._process.join()
 
@@ -107,20 +110,23 @@ class ClientProcess:
 
 
 def _serve(pipe: Pipe) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends it
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
-    while True:
-        try:
-            job: Job = pipe.recv()
-        except (EOFError, KeyboardInterrupt):
-            return
-        done: list[Outcome | None] = [None] * len(job.requests)
-        broken: list[str] = []
-        thread = threading.Thread(target=_work, args=(job, done, broken))
-        thread.start()
-        while thread.is_alive():
-            thread.join(_PROGRESS_S)
-            pipe.send(sum(outcome is not None for outcome in done))
-        pipe.send(broken[0] if broken else done)
+    with suppress(EOFError, BrokenPipeError):  # the parent has closed its end
+        while True:
+            _take_job(pipe)
+
+
+def _take_job(pipe: Pipe) -> None:
+    job: Job = pipe.recv()
+    done: list[Outcome | None] = [None] * len(job.requests)
+    broken: list[str] = []
+    thread = threading.Thread(target=_work, args=(job, done, broken))
+    thread.start()
+    while thread.is_alive():
+        thread.join(_PROGRESS_S)
+        pipe.send(sum(outcome is not None for outcome in done))
+    pipe.send(broken[0] if broken else done)
 
 
 def _work(job: Job, done: list[Outcome | None], broken: list[str]) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import multiprocessing
 import re
+import signal
 import socket
 import sys
 import threading
@@ -40,6 +41,7 @@ def null_server(replies: list[bytes]) -> Iterator[Address]:
 
 
 def _serve(pipe: Pipe, replies: list[bytes]) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends it
     sys.setswitchinterval(0.0002)
     whole = [
         b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n"
