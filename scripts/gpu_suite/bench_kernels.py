@@ -64,18 +64,6 @@ def gdn_rows(names: list[str] | None = None) -> Iterator[Row]:
 
 def gdn_parts() -> Iterator[Row]:
     """Device time of each GDN kernel, from the profiler."""
-    from systone.kernels.gdn import triton as gdn
-
-    for options in (
-        dict(num_warps=4, maxnreg=168),
-        dict(num_warps=8),
-        dict(num_warps=8, maxnreg=128),
-    ):
-        gdn.CHUNK_OPTIONS = options
-        tables, on_device = work(sequences()["1x4096"], DEVICE)
-        call = _gdn_call(GdnCase.of(tables, Inputs(), 16, 32, DEVICE), on_device)
-        yield {"op": f"gdn {options}", "shape": "1x4096", "ms": graph_ms(call)}
-    gdn.CHUNK_OPTIONS = dict(num_warps=4)
     for name in ("1x64", "1x1024", "1x4096", "8x128", "trie 96+160x25"):
         tables, on_device = work(sequences()[name], DEVICE)
         call = _gdn_call(GdnCase.of(tables, Inputs(), 16, 32, DEVICE), on_device)
@@ -187,7 +175,7 @@ def bandwidth_rows(tokens: int = 4096) -> Iterator[Row]:
     yield {"op": "copy", "shape": "2 GiB", "ours_ms": None, "gbps": round(copy)}
     _, on_device = work([[[ids(tokens, 1)]]], DEVICE)
     draw = lambda *s: torch.randn(*s, device=DEVICE).bfloat16()  # noqa: E731
-    wide, weight = draw(tokens, 12352), draw(8192, 4)
+    wide, weight = draw(tokens, 12352), draw(4, 8192).t()
     conv_out = torch.empty(tokens, 8192, dtype=torch.bfloat16, device=DEVICE)
     x, y, scale = draw(tokens, 4096), draw(tokens, 4096), draw(4096)
     gate_up, inner = draw(tokens, 24576), draw(tokens, 12288)

@@ -29,8 +29,11 @@ def draw(*shape: int, device: torch.device, seed: int = 0) -> Tensor:
 def conv_pair(tables: WorkTables, channels: int, device: torch.device) -> Pair:
     x = beyond(draw(tables.num_tokens, channels + 24, device=device))[:, :channels]
     weight = draw(channels, 4, device=device)
+    apart = weight.t().contiguous().t()
+    made = conv.causal_conv_silu(x, apart, tables)
+    assert torch.equal(made, conv.causal_conv_silu(x, weight, tables))
     return (
-        conv.causal_conv_silu(x, weight, tables),
+        made,
         conv_reference.causal_conv_silu(x, weight, tables),
     )
 

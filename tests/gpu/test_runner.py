@@ -11,6 +11,7 @@ import torch
 from scripts.gpu_suite.models import decision, recipe, served
 from systone.errors import EngineFaultError
 from systone.execute.gpu_runner import GpuLimits, GpuRunner
+from systone.execute.selfcheck_start import StartSettings
 from systone.execute.torch_runner import TorchRunner
 from systone.nn.decision import DecisionModel
 from tests.gpu.cases import leaves, rows_of
@@ -63,7 +64,8 @@ def test_every_row_has_one_score_however_it_is_packed(runner: GpuRunner) -> None
 
 
 def test_proven_products_change_no_bit(model: DecisionModel, runner: GpuRunner) -> None:
-    canonical = GpuRunner(lambda _: model, "cuda", LIMITS, exact_gemm="canonical")
+    settings = StartSettings(graphs=None, fast_products=False, verdicts=None)
+    canonical = GpuRunner(lambda _: model, "cuda", LIMITS, settings)
     canonical.start()
     tables = naive_tables(requests())
     assert np.array_equal(canonical.run(tables), runner.run(tables))

@@ -6,7 +6,9 @@ the ones that know tries read true counts from device memory. T padded tokens, R
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Self
 
 import torch
 from torch import Tensor
@@ -29,12 +31,21 @@ from systone.nn.text_weights import AttentionWeights, DeltaWeights, LayerWeights
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GpuPass:
-    """A model's layers over an arena. `angles`: cos | sin of every position, bf16 [P, rotary]."""
+    """A model's layers over an arena. `angles`: cos | sin of every position, bf16 [P, rotary];
+    `taps`: convolution weights [N, 4] stored tap by tap, by the id of the layer's own."""
 
     model: DecisionModel
     arena: Arena
     products: Products
     angles: Tensor
+    taps: Mapping[int, Tensor]
+
+    @classmethod
+    def of(cls, model: DecisionModel, arena: Arena, products: Products, angles: Tensor) -> Self:
+        mixers = [layer.mixer for layer in model.stack.weights.layers]
+        own = [mixer.conv for mixer in mixers if isinstance(mixer, DeltaWeights)]
+        taps = {id(weight): weight.t().contiguous().t() for weight in own}
+        return cls(model, arena, products, angles, taps)
 
     @property
     def config(self) -> TextConfig:
@@ -109,7 +120,7 @@ class GpuPass:
         self.products.linear(normed, weights.in_proj, projected)
         qkv, z, b, a = torch.split(projected, [config.conv_width, values, heads, heads], dim=-1)
         convolved = self.arena.take("middle", rows, config.conv_width)
-        causal_conv_silu(qkv, weights.conv, tables, out=convolved)
+        causal_conv_silu(qkv, self.taps[id(weights.conv)], tables, out=convolved)
         core = gated_delta_rule(
             convolved, b, a, weights.A_log, weights.dt_bias, tables,
             num_key_heads=config.linear_key_heads, key_dim=config.linear_key_dim,

@@ -1,12 +1,14 @@
 """A PassRunner on one CUDA device: own Triton kernels, cuBLASLt products where proven, one arena.
 
-Eager for now; every address and grid depends on the padded row counts only, so that a pass could be
-captured as a graph. Used by one thread. R read-outs, W read-out width.
+Checks itself on the device when it starts; passes run as graphs of their buckets, eagerly where
+there is none. Used by one thread, on a stream of its own. R read-outs, W read-out width.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,16 +18,18 @@ import triton
 from numpy.typing import NDArray
 
 from systone.errors import ConfigError, EngineDownError
+from systone.execute.base import Proofs
+from systone.execute.buckets import readout_bucket, row_bucket
 from systone.execute.gpu_arena import Arena, Room, arena_bytes
-from systone.execute.gpu_gemm import (
-    Products,
-    buckets_up_to,
-    projections,
-    readout_bucket,
-    row_bucket,
-)
-from systone.execute.gpu_pass import GpuPass
-from systone.execute.gpu_tables import TableShape, TableStage
+from systone.execute.gpu_gemm import Products
+from systone.execute.graph_outputs import Outputs, Pending
+from systone.execute.graph_passes import GraphedPasses
+from systone.execute.graph_split import SplitPass
+from systone.execute.graph_stage import PassStage, StageRoom
+from systone.execute.selfcheck import Report
+from systone.execute.selfcheck_alone import alone
+from systone.execute.selfcheck_compiles import CompileCount
+from systone.execute.selfcheck_start import StartSettings, bring_up
 from systone.kernels.attention.triton import tile_tokens
 from systone.kernels.config import table_of
 from systone.kernels.gemm.cublaslt import exact_blas
@@ -33,6 +37,8 @@ from systone.kernels.rope.triton import rotary_table
 from systone.nn.config import TextConfig
 from systone.nn.decision import DecisionModel
 from systone.plan.tables import PassTables
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,100 +52,134 @@ class GpuLimits:
     ancestors: int = 16384
 
 
-class GpuRunner:
-    """Runs passes of a bf16 model that `build` places on `device` when the runner starts.
+# what the self-check's own passes take
+_LEAST = GpuLimits(tokens=2304, readouts=32, states=64, segments=256, ancestors=1024)
 
-    `exact_gemm`: "auto" proves cuBLASLt at start, "canonical" never uses it."""
+
+class GpuRunner:
+    """Runs passes of a bf16 model that `build` places on `device` when the runner starts."""
 
     def __init__(
         self,
         build: Callable[[torch.device], DecisionModel],
         device: torch.device | str = "cuda",
         limits: GpuLimits | None = None,
-        *,
-        exact_gemm: str = "auto",
+        settings: StartSettings | None = None,
     ) -> None:
-        if exact_gemm not in ("auto", "canonical"):
-            raise ConfigError(f"exact_gemm is {exact_gemm!r}, expected 'auto' or 'canonical'")
         self._build = build
         self._device = torch.device(device)
         self._limits = limits or GpuLimits()
-        self._exact_gemm = exact_gemm
-        self._pass: GpuPass | None = None
-        self._stage: TableStage | None = None
+        self._settings = settings or StartSettings()
+        self._passes: GraphedPasses | None = None
+        self._report: Report | None = None
+        self._outputs: Outputs | None = None
+        self._stream: torch.cuda.Stream | None = None
+        self._compiles = CompileCount()
+        self._alone = 0
         self._state: Mapping[str, Any] = {"backend": "triton", "device": str(self._device)}
 
     def start(self) -> None:
-        """Place the model, allocate the arena, prove the products. Raises ConfigError: no such
-        device, kernels or memory."""
+        """Place the model, allocate the arena, check the device, capture graphs. Raises
+        ConfigError: no such device, kernels or memory."""
         if self._device.type != "cuda" or not torch.cuda.is_available():
             raise ConfigError(f"device {self._device} is not a CUDA device that is available")
-        torch.cuda.set_device(self._device)
-        device = torch.device("cuda", torch.cuda.current_device())
-        kernels, _ = table_of(device)
+        index = self._device.index
+        device = torch.device("cuda", torch.cuda.current_device() if index is None else index)
+        torch.cuda.set_device(device)
         model = self._build(device)
-        config = model.stack.config
         _check_model(model)
+        torch.cuda.synchronize(device)  # the weights were placed on another stream
+        self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+        with self._running():
+            split, stage = self._placed(model, device)
+            self._passes, self._report = bring_up(split, stage, device, self._settings)
+        self._outputs = Outputs(split.arena.room.readouts)
+        self._state = _description(device, split, stage)
+        log.info("self-check: %s", dict(self._report.describe()))
+        self._compiles.begin()
+
+    def _placed(self, model: DecisionModel, device: torch.device) -> tuple[SplitPass, PassStage]:
+        """The model over an arena, and room for the tables of its passes."""
+        config, limits = model.stack.config, self._limits
+        kernels, _ = table_of(device)
         room = Room(
-            row_bucket(self._limits.tokens),
-            readout_bucket(self._limits.readouts),
-            self._limits.states,
+            row_bucket(max(limits.tokens, _LEAST.tokens)),
+            readout_bucket(max(limits.readouts, _LEAST.readouts)),
+            max(limits.states, _LEAST.states),
         )
         _check_memory(config, room, device)
-        products = Products()
-        with torch.inference_mode():
-            arena = Arena(config, room, device)
-            angles = _all_angles(config, room.tokens, device)
-            if self._exact_gemm == "auto":
-                queries = 2 * config.num_heads * config.head_dim
-                tails = [8 << n for n in range(room.readouts.bit_length() - 3)]
-                rows = sorted({*buckets_up_to(room.tokens), *tails})
-                products.prove(projections(model.stack.weights, queries), rows)
-        shape = TableShape(
-            room.tokens,
-            self._limits.segments,
-            self._limits.ancestors,
-            room.readouts,
-            tile_tokens(kernels, config.num_heads, config.num_kv_heads),
-        )
-        self._stage = TableStage(shape, device)
-        self._pass = GpuPass(model, arena, products, angles)
-        self._state = _description(device, kernels.name, arena, self._stage, products)
+        angles = _all_angles(config, room.tokens, device)
+        split = SplitPass.of(model, Arena(config, room, device), Products(), angles)
+        tile = tile_tokens(kernels, config.num_heads, config.num_kv_heads)
+        segments = max(limits.segments, _LEAST.segments)
+        ancestors = max(limits.ancestors, _LEAST.ancestors)
+        stage = StageRoom(room.tokens, segments, ancestors, room.readouts, tile)
+        return split, PassStage(stage, device)
+
+    def proofs(self) -> Proofs:
+        return self._report.proofs if self._report else Proofs()
 
     def run(self, tables: PassTables) -> NDArray[np.float32]:
         """Head scores [R, W] in read-out order. Raises EngineDownError outside start and close, and
         when the device fails; EngineFaultError: a pass larger than the limits."""
-        if self._pass is None or self._stage is None:
+        if self._report is None or self._report.passes.packing:
+            return self.scores_of(self.submit(tables))
+        self._alone += 1
+        return np.concatenate([self.scores_of(self.submit(single)) for single in alone(tables)])
+
+    def submit(self, tables: PassTables) -> Pending:
+        """Enqueue a pass; up to two may be in flight. Raises as `run` does."""
+        if self._passes is None or self._outputs is None:
             raise EngineDownError("the GPU runner is not running")
-        rows = tables.readout_token.shape[0]
-        try:
-            with torch.inference_mode(), exact_blas():
-                staged = self._stage.load(
-                    tables, row_bucket(tables.num_tokens), readout_bucket(rows)
-                )
-                scores = self._pass.launch(staged)
-                return np.asarray(scores[:rows].cpu().numpy())
-        except torch.AcceleratorError as lost:
-            raise EngineDownError(f"device {self._device} failed: {lost}") from lost
+        with self._running():
+            scores = self._passes.launch(tables)
+            return self._outputs.send(scores[: tables.readout_token.shape[0]])
+
+    def scores_of(self, pending: Pending) -> NDArray[np.float32]:
+        """Wait for a submitted pass. Raises EngineDownError when the device failed."""
+        with self._running():
+            return pending.take()
 
     def close(self) -> None:
-        self._pass = None
-        self._stage = None
+        self._compiles.end()
+        if self._passes is not None:
+            self._passes.close()
+        self._passes = self._outputs = self._stream = None
         torch.cuda.empty_cache()
+
+    @contextmanager
+    def _running(self) -> Iterator[None]:
+        """torch's switches and our stream around device work; a lost device is an engine down."""
+        try:
+            with torch.inference_mode(), exact_blas(), torch.cuda.stream(self._stream):
+                yield
+        except torch.AcceleratorError as lost:
+            raise EngineDownError(f"device {self._device} failed: {lost}") from lost
 
     @property
     def head_weight(self) -> torch.Tensor:
         """FP32 [1, h] on the device. For checks."""
-        assert self._pass is not None
-        return self._pass.model.head_weight
+        assert self._passes is not None
+        return self._passes.split.model.head_weight
 
     def last_hidden(self, rows: int) -> torch.Tensor:
         """A copy of the last pass's final hidden states bf16 [rows, h], for checks."""
-        assert self._pass is not None
-        return self._pass.arena.take("last_normed", rows, self._pass.config.hidden_size).clone()
+        assert self._passes is not None
+        split = self._passes.split
+        return split.arena.take("last_normed", rows, split.config.hidden_size).clone()
 
     def describe(self) -> Mapping[str, Any]:
-        return self._state
+        passes, report = self._passes, self._report
+        if passes is None or report is None:
+            return self._state
+        return {
+            **self._state,
+            "products": dict(passes.split.products.describe()),
+            "selfcheck": report.describe(),
+            "launches": passes.describe(),
+            "passes_run_row_by_row": self._alone,
+            "compilations_since_ready": self._compiles.count,
+        }
 
 
 def _check_model(model: DecisionModel) -> None:
@@ -171,23 +211,17 @@ def _all_angles(config: TextConfig, positions: int, device: torch.device) -> tor
     return torch.cat([cos, sin], dim=1)
 
 
-def _description(
-    device: torch.device, kernels: str, arena: Arena, stage: TableStage, products: Products
-) -> Mapping[str, Any]:
+def _description(device: torch.device, split: SplitPass, stage: PassStage) -> Mapping[str, Any]:
     properties = torch.cuda.get_device_properties(device)
+    room = split.arena.room
     return {
         "backend": "triton",
         "device": f"{properties.name} ({device})",
         "capability": f"{properties.major}.{properties.minor}",
-        "kernels": kernels,
+        "kernels": table_of(device)[0].name,
         "dtype": "bfloat16",
-        "products": dict(products.describe()),
-        "arena_bytes": arena.num_bytes + stage.num_bytes,
-        "pass_limits": {
-            "tokens": arena.room.tokens,
-            "rows": arena.room.readouts,
-            "states": arena.room.states,
-        },
+        "arena_bytes": split.arena.num_bytes + stage.num_bytes,
+        "pass_limits": {"tokens": room.tokens, "rows": room.readouts, "states": room.states},
         "torch": torch.__version__,
         "triton": triton.__version__,
     }

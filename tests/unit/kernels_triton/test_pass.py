@@ -57,7 +57,7 @@ def test_a_pass_equals_plain_torch(layout: str, kinds: list[str]) -> None:
         tensor.fill_(float("nan"))
     group = config.num_heads // config.num_kv_heads
     stage = TableStage(TableShape(256, 32, 64, 8, 16 // group), CPU)
-    made = GpuPass(model, arena, Products(), _all_angles(config, 256, CPU))
+    made = GpuPass.of(model, arena, Products(), _all_angles(config, 256, CPU))
     found = made.launch(stage.load(tables, 192, 8))[: tables.readout_token.shape[0]]
     wanted = model.scores(DeviceTables.of(tables))
     wide = DecisionModel.build(Checkpoint.of(config, seed=3), dtype=torch.float32).scores(

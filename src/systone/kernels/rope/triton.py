@@ -22,32 +22,35 @@ def _rotate_store(
     x_ptr, weight_ptr, cos_ptr, sin_ptr, out_ptr, head, heads, stride_head, eps,
     D: tl.constexpr, PAIRS: tl.constexpr,
 ):  # fmt: skip
-    """Heads `head` [N] of one row; pointers stand at the row."""
+    """Heads `head` [N] of one row; pointers stand at the row. The rotated halves are read again,
+    from the cache: as tiles of their own their loads and stores stay wide."""
+    dtype: tl.constexpr = out_ptr.dtype.element_ty
     d = tl.arange(0, D)
     inside = (head < heads)[:, None]
-    # the partner of d under rotate-half: the same row read again, from the cache
-    partner = tl.where(d < PAIRS, d + PAIRS, tl.where(d < 2 * PAIRS, d - PAIRS, d))
-    dtype: tl.constexpr = out_ptr.dtype.element_ty
     row = head[:, None] * stride_head
+    to = head[:, None] * D
     x = tl.load(x_ptr + row + d[None, :], mask=inside, other=0.0).to(tl.float32)
-    turns = d < 2 * PAIRS
-    y = tl.load(x_ptr + row + partner[None, :], mask=inside & turns[None, :], other=0.0)
-    y = y.to(tl.float32)
     scale = tl.rsqrt(tl.sum(x * x, axis=1) / D + eps)[:, None]
-    x = round_to(x * scale * (1.0 + tl.load(weight_ptr + d).to(tl.float32))[None, :], dtype)
-    y = round_to(
-        y
-        * scale
-        * (1.0 + tl.load(weight_ptr + partner, mask=turns, other=0.0).to(tl.float32))[None, :],
-        dtype,
-    )
-    pair = tl.where(d < PAIRS, d, d - PAIRS)
-    cos = tl.load(cos_ptr + pair, mask=turns, other=1.0).to(tl.float32)[None, :]
-    sin = tl.load(sin_ptr + pair, mask=turns, other=0.0).to(tl.float32)[None, :]
-    crossed = round_to(y * sin, dtype)
-    turned = round_to(x * cos, dtype) + tl.where((d < PAIRS)[None, :], -crossed, crossed)
-    out = tl.where(turns[None, :], turned, x)
-    tl.store(out_ptr + head[:, None] * D + d[None, :], out.to(dtype), mask=inside)
+    weight = 1.0 + tl.load(weight_ptr + d).to(tl.float32)
+    kept = (x * scale * weight[None, :]).to(dtype)
+    tl.store(out_ptr + to + d[None, :], kept, mask=inside & (d >= 2 * PAIRS)[None, :])
+
+    p = tl.arange(0, PAIRS)
+    cos = tl.load(cos_ptr + p).to(tl.float32)[None, :]
+    sin = tl.load(sin_ptr + p).to(tl.float32)[None, :]
+    first = _half(x_ptr + row, weight_ptr, p, inside, scale, dtype)
+    second = _half(x_ptr + row + PAIRS, weight_ptr + PAIRS, p, inside, scale, dtype)
+    turned = round_to(first * cos, dtype) - round_to(second * sin, dtype)
+    tl.store(out_ptr + to + p[None, :], turned.to(dtype), mask=inside)
+    turned = round_to(second * cos, dtype) + round_to(first * sin, dtype)
+    tl.store(out_ptr + to + PAIRS + p[None, :], turned.to(dtype), mask=inside)
+
+
+@triton.jit
+def _half(x_ptr, weight_ptr, p, inside, scale, dtype: tl.constexpr):
+    x = tl.load(x_ptr + p[None, :], mask=inside, other=0.0).to(tl.float32)
+    weight = 1.0 + tl.load(weight_ptr + p).to(tl.float32)
+    return round_to(x * scale * weight[None, :], dtype)
 
 
 @triton.jit
@@ -141,4 +144,6 @@ def _launch(
         q, k, q_weight, k_weight, cos, sin, q_out, k_out,
         q.stride(0), q.stride(1), k.stride(0), k.stride(1), cos.stride(0), sin.stride(0), eps,
         HQ=heads, HK=keys, D=width, PAIRS=cos.shape[1], BLOCK=_HEADS, num_warps=4,
+        # fused multiply-adds would skip the rounding of the two products
+        enable_fp_fusion=False,
     )  # fmt: skip
