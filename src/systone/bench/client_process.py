@@ -112,7 +112,7 @@ class ClientProcess:
 def _serve(pipe: Pipe) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends it
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
-    with suppress(EOFError, BrokenPipeError):  # the parent has closed its end
+    with suppress(EOFError, ConnectionError):  # the parent has closed its end
         while True:
             _take_job(pipe)
 
