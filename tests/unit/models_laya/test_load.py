@@ -52,7 +52,7 @@ def test_the_card_says_what_is_served(load, checkpoint) -> None:
 def test_without_a_manifest_the_revision_is_the_hash_of_the_weights(load, copy) -> None:
     card = load(copy).adapter.card
     assert card.revision.startswith("sha256:")
-    assert card.name == "laya"
+    assert card.name == "copy"
     assert card.calibrated
 
 

@@ -19,6 +19,7 @@ class FakeHub:
     def __init__(self) -> None:
         self.files: dict[str, dict[str, bytes]] = {}
         self.branches = {"main": COMMIT}
+        self.commits = {COMMIT}
         self.requests: list[tuple[str, str, str | None]] = []
         self.tokens: list[str] = []
         self.break_after: list[int] = []  # bytes after which the next answers break off
@@ -32,6 +33,11 @@ class FakeHub:
         self.url, self.store = f"http://127.0.0.1:{ports[0]}", f"http://localhost:{ports[1]}"
         for server in self.servers:
             threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+
+    def close(self) -> None:
+        for server in self.servers:
+            server.shutdown()
+            server.server_close()
 
     def ranges(self, name: str) -> list[str | None]:
         """The ranges asked of the file store for a file."""
@@ -82,7 +88,7 @@ class FakeHub:
                 repo, revision = f"{owner}/{name}", hub.branches.get(revision, revision)
                 if repo not in hub.files:
                     self._send(404, b"", {"X-Error-Code": "RepoNotFound"})
-                elif revision != COMMIT:
+                elif revision not in hub.commits:
                     self._send(404, b"", {"X-Error-Code": "RevisionNotFound"})
                 else:
                     info = {"id": repo, "sha": COMMIT, "siblings": []}
@@ -100,7 +106,8 @@ class FakeHub:
                 return entries[at:end], more if end < len(entries) else ""
 
             def _resolve(self, rest: str) -> None:
-                repo, _, name = rest.partition(f"/resolve/{COMMIT}/")
+                repo, _, rest = rest.partition("/resolve/")
+                name = rest.partition("/")[2]
                 content = hub.files[repo][name]
                 about = {"X-Repo-Commit": COMMIT, "ETag": f'"{git_blob(content)}"'}
                 if len(content) < LARGE:
@@ -156,6 +163,4 @@ def fake_hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeHub]:
     monkeypatch.setattr("systone.pull.transfer.FIRST_WAIT_S", 0.0)
     hub = FakeHub()
     yield hub
-    for server in hub.servers:
-        server.shutdown()
-        server.server_close()
+    hub.close()

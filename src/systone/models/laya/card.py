@@ -8,7 +8,14 @@ from systone.models.base import Limits, ModelCard
 from systone.models.laya.budget import Budgets
 from systone.models.laya.prompt import MAX_LEVELS, MAX_OPTIONS
 
-__all__ = ["LayaCheckpoint", "card_of"]
+__all__ = ["PUBLISHED", "LayaCheckpoint", "card_of"]
+
+# Published checkpoints and the names callers of the official server know them by.
+PUBLISHED = {
+    "laya": ("english", "convaiinnovations/laya"),
+    "laya-multilingual": ("multilingual", "convaiinnovations/laya-multilingual"),
+    "laya-typed-decisions": ("typed-decisions", "convaiinnovations/laya-typed-decisions"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,5 +60,5 @@ def card_of(checkpoint: LayaCheckpoint, budgets: Budgets, *, refuse: bool) -> Mo
             max_levels=MAX_LEVELS,
             max_tokens=budgets.max_len,
         ),
-        aliases=("laya",) if checkpoint.name != "laya" else (),
+        aliases=PUBLISHED.get(checkpoint.name, ()),
     )

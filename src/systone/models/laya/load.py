@@ -28,9 +28,6 @@ __all__ = ["load_directory", "recognises"]
 
 log = logging.getLogger("systone.models.laya")
 
-# Hub id of the body -> the name of the checkpoint trained on it, where the manifest names none.
-_NAMES = {"answerdotai/ModernBERT-large": "laya", "jhu-clsp/mmBERT-base": "laya-multilingual"}
-
 
 def recognises(directory: Path) -> bool:
     """Whether the directory has a Laya-class layout."""
@@ -96,8 +93,10 @@ def _budgets(
 
 
 def _checkpoint(directory: Path, config: LayaConfig, proof: Proof) -> LayaCheckpoint:
+    """Its name is the manifest's, else the directory's: nothing in the files tells published
+    checkpoints apart."""
     return LayaCheckpoint(
-        name=proof.model_id.rpartition("/")[2] or _NAMES.get(config.encoder, "laya"),
+        name=proof.model_id.rpartition("/")[2] or directory.resolve().name,
         encoder=config.encoder,
         revision=proof.revision,
         release_date=time.strftime("%Y-%m-%d", time.gmtime(directory.stat().st_mtime)),
