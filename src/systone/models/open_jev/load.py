@@ -113,6 +113,8 @@ def _runner(served: ServedWeights, settings: ModelSettings, longest_row: int) ->
         return TorchRunner(build, device)
     try:
         from systone.execute.gpu_runner import GpuLimits, GpuRunner
+        from systone.execute.graph_passes import GraphSettings
+        from systone.execute.selfcheck_start import StartSettings
     except ImportError as missing:
         raise ConfigError(f"a GPU needs triton; install systone[gpu] ({missing})") from None
     segments = max(settings.max_batch_tokens, 1024)
@@ -123,7 +125,8 @@ def _runner(served: ServedWeights, settings: ModelSettings, longest_row: int) ->
         segments=segments,
         ancestors=4 * segments,
     )
-    return GpuRunner(build, device, limits)
+    graphs = GraphSettings(tokens=settings.max_batch_tokens) if settings.pack else None
+    return GpuRunner(build, device, limits, StartSettings(graphs))
 
 
 def _device(name: str) -> torch.device:

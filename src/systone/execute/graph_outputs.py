@@ -1,0 +1,58 @@
+"""Scores on their way to the host: two pinned slots that alternate, outside every graph's pool.
+
+A pass in flight owns a slot until its scores are taken; a third pass first takes the oldest one's.
+R read-outs.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+_SLOTS = 2
+
+
+class Pending:
+    """Scores FP32 [R, 1] that a stream will have written."""
+
+    def __init__(self, host: Tensor, ready: torch.cuda.Event) -> None:
+        self._host: Tensor | None = host
+        self._ready = ready
+        self._scores: NDArray[np.float32] | None = None
+
+    def take(self) -> NDArray[np.float32]:
+        """Wait for the scores; a copy that no later pass writes to."""
+        if self._scores is None:
+            assert self._host is not None
+            self._ready.synchronize()
+            self._scores = self._host.numpy().copy()
+            self._host = None
+        return self._scores
+
+
+class Outputs:
+    """Used by one thread and one stream."""
+
+    def __init__(self, readouts: int) -> None:
+        self._hosts = [torch.empty(readouts, 1, pin_memory=True) for _ in range(_SLOTS)]
+        self._ready = [_event() for _ in range(_SLOTS)]
+        self._waiting: list[Pending | None] = [None] * _SLOTS
+        self._next = 0
+
+    def send(self, scores: Tensor) -> Pending:
+        """Enqueue the copy of device scores [R, 1] behind the pass that computes them."""
+        slot, self._next = self._next, (self._next + 1) % _SLOTS
+        earlier = self._waiting[slot]
+        if earlier is not None:
+            earlier.take()
+        host = self._hosts[slot][: scores.shape[0]]
+        host.copy_(scores, non_blocking=True)
+        self._ready[slot].record()
+        self._waiting[slot] = made = Pending(host, self._ready[slot])
+        return made
+
+
+def _event() -> torch.cuda.Event:
+    return torch.cuda.Event()  # type: ignore[no-untyped-call]

@@ -1,0 +1,115 @@
+"""Has a row's product the same bits at every row count, and is cuBLASLt's the canonical one?
+
+Every weight shape, every row count a pass may run at, on loaded weights, with three kinds of rows.
+The truth is the canonical product of all rows at once. M rows, K inputs, N outputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from systone.kernels.gemm import cublaslt
+from systone.kernels.gemm import triton as canonical
+
+__all__ = ["Shape", "Verdict", "check_products", "one_of_each_shape"]
+
+Shape = tuple[int, int]  # outputs, inputs
+Product = Callable[..., Tensor]
+
+_OUTLIERS = 1e3
+_OUTLIER_SHARE = 1e-3
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Of one shape: the first row count at which a product's bits differed, None for none.
+
+    `canonical`: our own product at that row count against all rows at once. `wanted`: whether the
+    operator wants cuBLASLt at all."""
+
+    canonical: int | None
+    cublaslt: int | None
+    wanted: bool = True
+
+    @property
+    def fast(self) -> bool:
+        return self.wanted and self.cublaslt is None and self.canonical is None
+
+    @property
+    def refused(self) -> bool:
+        return self.canonical is not None or (self.wanted and self.cublaslt is not None)
+
+    @property
+    def mode(self) -> str:
+        if self.fast:
+            return "cublaslt"
+        if not self.refused:
+            return "canonical"
+        if self.canonical is not None:
+            return f"canonical, varies at M={self.canonical}"
+        return f"canonical, cublaslt differs at M={self.cublaslt}"
+
+    def as_json(self) -> Mapping[str, Any]:
+        return asdict(self)
+
+
+def one_of_each_shape(weights: Sequence[Tensor]) -> dict[Shape, Tensor]:
+    """A loaded weight for every (N, K)."""
+    return {(int(w.shape[0]), int(w.shape[1])): w for w in weights}
+
+
+def check_products(
+    weights: Mapping[Shape, Tensor],
+    row_counts: Sequence[int],
+    warm: Mapping[Shape, Tensor],
+    *,
+    fast: Product = cublaslt.linear,
+    exact: Product = canonical.linear,
+) -> dict[Shape, Verdict]:
+    """A verdict for every shape. `warm`: rows [>= 1, K] that a real pass multiplied by a weight of
+    the shape, where there are any. Call inside `exact_blas`."""
+    counts = sorted(set(row_counts))
+    found = {}
+    for shape, weight in weights.items():
+        wrong: dict[str, int] = {}
+        for rows in _inputs(weight, counts[-1], warm.get(shape)):
+            truth = exact(rows, weight)
+            for name, product in (("canonical", exact), ("cublaslt", fast)):
+                at = _first_difference(product, rows, weight, truth, counts)
+                if at is not None:
+                    wrong[name] = min(at, wrong.get(name, at))
+        found[shape] = Verdict(wrong.get("canonical"), wrong.get("cublaslt"))
+    return found
+
+
+def _first_difference(
+    product: Product, rows: Tensor, weight: Tensor, truth: Tensor, counts: Sequence[int]
+) -> int | None:
+    """The smallest row count at which `product` differs from `truth` in a bit, NaN and the sign of
+    zero counted. Comparisons stay on the device: one read back for all row counts."""
+    bits = truth.view(torch.int16)
+    same = torch.stack(
+        [(product(rows[:m], weight).view(torch.int16) == bits[:m]).all() for m in counts]
+    )
+    wrong = (~same).nonzero()
+    return counts[int(wrong[0])] if wrong.numel() else None
+
+
+def _inputs(weight: Tensor, rows: int, warm: Tensor | None) -> Iterator[Tensor]:
+    """Gaussian rows, the same with one in a thousand values a thousand times larger, and rows of a
+    real pass repeated to `rows`."""
+    width = int(weight.shape[1])
+    generator = torch.Generator(weight.device).manual_seed(width)
+    options: dict[str, Any] = {"generator": generator, "device": weight.device}
+    gaussian = torch.randn(rows, width, **options)
+    yield gaussian.to(weight.dtype)
+    outliers = torch.rand(rows, width, **options) < _OUTLIER_SHARE
+    yield torch.where(outliers, gaussian * _OUTLIERS, gaussian).to(weight.dtype)
+    if warm is not None:
+        repeats = -(-rows // warm.shape[0])
+        yield warm.repeat(repeats, 1)[:rows].contiguous()

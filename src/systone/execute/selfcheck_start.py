@@ -1,0 +1,178 @@
+"""Brings a pass up on its device: proves products, checks passes, captures graphs, checks those.
+
+Everything runs on the current stream under `exact_blas`. Owns the order and the cache of verdicts;
+what is compared, the other `selfcheck` modules know.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import triton
+from torch import Tensor
+
+from systone.execute.buckets import readout_buckets, token_buckets
+from systone.execute.gpu_gemm import Products, projections
+from systone.execute.graph_cuda import CudaCapture
+from systone.execute.graph_passes import Capture, GraphedPasses, GraphSettings
+from systone.execute.graph_split import SplitPass
+from systone.execute.graph_stage import PassStage
+from systone.execute.selfcheck import Bits, Clock, Report, check_graphs, check_passes
+from systone.execute.selfcheck_cache import VerdictCache, default_directory
+from systone.execute.selfcheck_products import Shape, Verdict, check_products, one_of_each_shape
+from systone.execute.selfcheck_rows import check_rows, pass_of, sample_pass
+from systone.kernels.gemm.kernel import gemm_descriptor_kernel, gemm_kernel
+from systone.plan.tables import PassTables
+
+__all__ = ["StartSettings", "bring_up"]
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class StartSettings:
+    """`graphs` None: eager only. `fast_products`: cuBLASLt where proven. `verdicts` None: every
+    start checks every product."""
+
+    graphs: GraphSettings | None = field(default_factory=GraphSettings)
+    fast_products: bool = True
+    verdicts: Path | None = field(default_factory=default_directory)
+
+
+def bring_up(
+    split: SplitPass, stage: PassStage, device: torch.device, settings: StartSettings
+) -> tuple[GraphedPasses, Report]:
+    """Passes ready to serve, and what was found on the way."""
+    clock = Clock()
+    vocabulary = split.config.vocab_size
+    sample = partial(sample_pass, vocabulary)
+    eager = GraphedPasses(split, stage, GraphSettings(), None, sample)
+    verdicts, cached = _products(split, stage, device, settings)
+    _use(split.products, verdicts)
+    torch.cuda.empty_cache()
+    clock.lap("products")
+    found = check_passes(partial(_bits, eager), vocabulary)
+    clock.lap("passes")
+    served, graphs = eager, None
+    if settings.graphs is not None and found.packing:
+        capture: Capture = CudaCapture(device).of
+        served = GraphedPasses(split, stage, settings.graphs, capture, sample)
+        served.capture()
+        clock.lap("capture")
+        graphs = check_graphs(partial(_bits, eager), partial(_bits, served), vocabulary)
+        clock.lap("graphs")
+        if not graphs:
+            served.close()
+            served = eager
+    return served, Report(verdicts, found, graphs, clock.seconds, cached)
+
+
+def _bits(passes: GraphedPasses, tables: PassTables) -> Bits:
+    """Final hidden states and scores of every read-out as integers, so that NaN compares too."""
+    rows = tables.readout_token.shape[0]
+    scores = passes.launch(tables)[:rows]
+    hidden = passes.split.arena.take("last_normed", rows, passes.split.config.hidden_size)
+    parts = [hidden.view(torch.int16).int(), scores.view(torch.int32)]
+    return np.asarray(torch.cat(parts, dim=1).cpu().numpy())
+
+
+def _products(
+    split: SplitPass, stage: PassStage, device: torch.device, settings: StartSettings
+) -> tuple[dict[Shape, Verdict], bool]:
+    """Verdicts by shape, and whether they are an earlier start's."""
+    config, room = split.config, split.arena.room
+    queries = 2 * config.num_heads * config.head_dim
+    weights = one_of_each_shape(projections(split.model.stack.weights, queries))
+    counts = sorted({*token_buckets(room.tokens), *readout_buckets(room.readouts)})
+    kept = VerdictCache(_identity(device, list(weights), counts), settings.verdicts)
+    held = kept.read()
+    if held is not None and set(held) == {_name(shape) for shape in weights}:
+        verdicts = {shape: Verdict(**held[_name(shape)]) for shape in weights}
+    else:
+        held = None
+        verdicts = check_products(weights, counts, _warm_rows(split, stage))
+        kept.write(
+            {_name(s): {"canonical": v.canonical, "cublaslt": v.cublaslt}
+             for s, v in verdicts.items()}
+        )  # fmt: skip
+    wanted = {s: replace(v, wanted=settings.fast_products) for s, v in verdicts.items()}
+    return wanted, held is not None
+
+
+def _use(products: Products, verdicts: Mapping[Shape, Verdict]) -> None:
+    for shape, verdict in verdicts.items():
+        if verdict.fast:
+            products.fast.add(shape)
+        elif verdict.refused:
+            first = verdict.cublaslt if verdict.canonical is None else verdict.canonical
+            assert first is not None
+            products.failed[shape] = first
+            log.warning("product %s: %s", _name(shape), verdict.mode)
+
+
+@dataclass(slots=True)
+class _Recording(Products):
+    """Keeps the real rows that each shape was last multiplied with. `real`: of a padded count."""
+
+    real: dict[int, int] = field(default_factory=dict)
+    seen: dict[Shape, Tensor] = field(default_factory=dict)
+
+    def linear(self, x: Tensor, weight: Tensor, out: Tensor) -> Tensor:
+        shape = (int(weight.shape[0]), int(weight.shape[1]))
+        self.seen[shape] = x[: self.real.get(x.shape[0], 1)].clone()
+        return Products.linear(self, x, weight, out)
+
+
+def _warm_rows(split: SplitPass, stage: PassStage) -> Mapping[Shape, Tensor]:
+    """What the check's own rows bring to every product, from the last layer that has the shape."""
+    tables = pass_of(check_rows(split.config.vocab_size), shared=True)
+    recording = _Recording()
+    sample = partial(sample_pass, split.config.vocab_size)
+    passes = GraphedPasses(replace(split, products=recording), stage, GraphSettings(), None, sample)
+    tokens, readouts = tables.num_tokens, int(tables.readout_token.shape[0])
+    recording.real = {
+        token_buckets(tokens)[-1]: tokens, readout_buckets(readouts)[-1]: readouts
+    }  # fmt: skip
+    passes.launch(tables)
+    return recording.seen
+
+
+def _identity(
+    device: torch.device, shapes: Sequence[Shape], counts: Sequence[int]
+) -> Mapping[str, Any]:
+    """What a product's bits depend on, the device as the CUDA runtime names it."""
+    properties = torch.cuda.get_device_properties(device)
+    return {
+        "device": properties.name,
+        "capability": [properties.major, properties.minor],
+        "processors": properties.multi_processor_count,
+        "driver": torch._C._cuda_getDriverVersion(),  # type: ignore[attr-defined]
+        "cuda": torch.version.cuda,
+        "cublas": _version("nvidia-cublas", "nvidia-cublas-cu12"),
+        "torch": torch.__version__,
+        "triton": triton.__version__,
+        "kernels": [gemm_kernel.cache_key, gemm_descriptor_kernel.cache_key],
+        "shapes": sorted(_name(shape) for shape in shapes),
+        "rows": list(counts),
+    }
+
+
+def _version(*packages: str) -> str:
+    for package in packages:
+        try:
+            return metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue
+    return "of the system"
+
+
+def _name(shape: Shape) -> str:
+    return f"{shape[0]}x{shape[1]}"

@@ -1,0 +1,94 @@
+"""Tables on their way to a device: their places, padding and bounds. On the CPU."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from systone.errors import EngineFaultError
+from systone.execute.buckets import Bucket, Size
+from systone.execute.graph_stage import Capacity, PassStage, StageRoom
+from systone.execute.selfcheck_rows import check_rows, pass_of, sample_pass
+from systone.kernels.work import COUNTS, READOUTS, WorkTables, work_arrays
+
+ROOM = StageRoom(tokens=4096, segments=256, ancestors=512, readouts=64, tile_tokens=32)
+CPU = torch.device("cpu")
+
+
+@pytest.fixture
+def stage() -> PassStage:
+    return PassStage(ROOM, CPU)
+
+
+def places(tables: WorkTables) -> dict[str, int]:
+    names = ("token_ids", "conv_prev", "chunk_tile", "scan_entries", "tile_first", "seg_start")
+    return {name: getattr(tables, name).data_ptr() for name in names}
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_what_kernels_read_arrives(stage: PassStage, shared: bool) -> None:
+    tables = pass_of(check_rows(1000), shared=shared)
+    size = Size.of(tables)
+    staged = stage.load(tables, Capacity.of_size(size, 2112), 32)
+    arrays = work_arrays(tables, 32)
+    arrays["scan_ptr"] = arrays["scan_ptr"][: staged.scan_ptr.shape[0]]
+    read = [name for name in arrays if getattr(staged, name).numel()]
+    assert {"token_ids", "scan_ptr", "anc_seg", "readout_query", "counts"} <= set(read)
+    for name in read:
+        array = torch.from_numpy(arrays[name])
+        assert torch.equal(getattr(staged, name)[: array.shape[0]], array), name
+    assert staged.counts[READOUTS] == size.readouts
+    assert staged.num_tokens == 2112
+    assert staged.num_readouts == 32
+
+
+def test_pad_rows_read_token_0_and_nothing_before_them(stage: PassStage) -> None:
+    big = pass_of(check_rows(1000), shared=True)
+    for _ in range(2):  # both slots hold something else before
+        stage.load(big, Capacity.of_size(Size.of(big), 2048), 64)
+    small = sample_pass(1000, 1)
+    staged = stage.load(small, Capacity.of_bucket(Bucket(64), 1), 8)
+    rows = small.num_tokens
+    assert not staged.token_ids[rows:].any()
+    assert not staged.positions[rows:].any()
+    assert (staged.conv_prev[rows:] == -1).all()
+    assert staged.readout_token[2:].tolist() == [0] * 6
+    assert staged.readout_seg[2:].tolist() == [0] * 6
+
+
+def test_a_bucket_has_the_same_places_for_every_pass(stage: PassStage) -> None:
+    capacity = Capacity.of_bucket(Bucket(64), 2)
+    first = places(stage.load(sample_pass(1000, 2), capacity, 8))
+    second = places(stage.load(sample_pass(1000, 0), capacity, 16))
+    assert first == second
+    other = places(stage.load(sample_pass(1000, 0), Capacity.of_bucket(Bucket(128), 0), 8))
+    assert other["seg_start"] == first["seg_start"]  # what the tail reads never moves
+    assert other["chunk_tile"] != first["chunk_tile"]
+
+
+def test_depths_beyond_a_pass_are_empty(stage: PassStage) -> None:
+    staged = stage.load(sample_pass(1000, 1), Capacity.of_bucket(Bucket(128), 3), 8)
+    assert staged.scan_ptr.tolist() == [0, 1, 1, 1, 3, 3]
+    assert [(s.range_at, s.leaf, s.long) for s in staged.scans] == [
+        (0, False, True), (1, False, True), (2, False, True), (3, True, False), (4, True, True),
+    ]  # fmt: skip
+
+
+def test_a_pass_deeper_than_its_graph_is_refused(stage: PassStage) -> None:
+    with pytest.raises(EngineFaultError, match="2 more depths"):
+        stage.load(sample_pass(1000, 2), Capacity.of_bucket(Bucket(64), 0), 8)
+
+
+def test_a_pass_that_does_not_fit_is_refused(stage: PassStage) -> None:
+    tables = pass_of(check_rows(1000), shared=True)
+    with pytest.raises(EngineFaultError, match="token_ids"):
+        stage.load(tables, Capacity.of_bucket(Bucket(512), 2), 32)
+    narrow = PassStage(StageRoom(2048, 256, 512, 16, 32), CPU)
+    with pytest.raises(EngineFaultError, match="readout_token"):
+        narrow.load(tables, Capacity.of_size(Size.of(tables), 2048), 32)
+
+
+def test_the_largest_pass_fits() -> None:
+    stage = PassStage(ROOM, CPU)
+    capacity = Capacity(4096, 256, 4096 // 64 + 256, 256)
+    assert stage.load(sample_pass(1000, 0), capacity, 64).counts.shape == (COUNTS,)
