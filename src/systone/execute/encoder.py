@@ -155,7 +155,9 @@ def _canonical_product() -> Product:
     try:
         from systone.kernels.gemm.triton import linear
     except ImportError as missing:
-        raise ConfigError(f"bf16 on a GPU needs Triton; install systone[gpu] ({missing})") from None
+        raise ConfigError(
+            f"bf16 on a GPU needs Triton; install systone[gpu], or say --dtype float32 ({missing})"
+        ) from None
     product: Product = linear
     return product
 

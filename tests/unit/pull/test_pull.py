@@ -56,6 +56,12 @@ def test_a_broken_transfer_resumes_where_it_broke(hub, fake_hub, tmp_path) -> No
     assert fake_hub.ranges("model.safetensors") == [None, "bytes=100000-", "bytes=150000-"]
 
 
+def test_breaks_without_end_are_outlasted_while_bytes_arrive(hub, fake_hub, tmp_path) -> None:
+    fake_hub.break_after = [20_000] * 12  # twice as many as tries without progress
+    pull(model(), tmp_path, hub)
+    assert (tmp_path / "model.safetensors").read_bytes() == BIG
+
+
 def test_a_second_pull_resumes_what_the_first_left(hub, fake_hub, tmp_path) -> None:
     fake_hub.break_after = [70_000] + [0] * 40
     with pytest.raises(ConfigError, match=r"model\.safetensors"):
