@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import gc
 import os
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,9 +16,10 @@ from torch import Tensor
 
 from oracles.pure_torch import forbid_tf32, qwen3_5_modeling
 from scripts.gpu_suite.models import DEVICE, decision, recipe, served
-from systone.execute.gpu_runner import GpuLimits, GpuRunner
+from systone.execute.gpu_arena import Room
 from systone.weights.merged import ServedWeights
 from systone.weights.synth.specs import Recipe
+from tests.gpu.eager import EagerPasses
 from tests.unit.nn.naive_tables import naive_tables
 
 CASES = (("open-jev-9b", None, (64, 300, 1024)), ("open-jev-27b-v1.1", 16, (64, 300)))
@@ -34,31 +34,26 @@ def accuracy_rows() -> Iterator[dict[str, Any]]:
             continue
         made = recipe(name, layers)
         weights = served(made)
-        runner = GpuRunner(lambda _, w=weights: decision(w), DEVICE, GpuLimits(tokens=8192))
-        began = time.perf_counter()
-        runner.start()
-        print(f"start {time.perf_counter() - began:.1f} s", dict(runner.describe()), flush=True)
+        model = decision(weights)
+        passes = EagerPasses(model, Room(tokens=8192, readouts=64, states=256), fast=True)
         official = _official(made, weights)
         for length in lengths:
-            yield from _compare(name, made, runner, official, length)
-        runner.close()
-        del weights, runner, official
+            yield from _compare(name, made, passes, model.head_weight, official, length)
+        del weights, model, passes, official
         gc.collect()
         torch.cuda.empty_cache()
 
 
 def _compare(
-    name: str, made: Recipe, runner: GpuRunner, official: Any, length: int
+    name: str, made: Recipe, passes: EagerPasses, head: Tensor, official: Any, length: int
 ) -> Iterator[dict[str, Any]]:
     rows = _rows(length)
     flat = [[t for segment in row for t in segment] for request in rows for row in request]
     ours = []
     for request in range(0, len(rows), 4):
-        runner.run(naive_tables(rows[request : request + 4]))
-        count = 4 * OPTIONS
-        ours.append(runner.last_hidden(count).float())
+        _, hidden = passes.run(naive_tables(rows[request : request + 4]))
+        ours.append(hidden.float())
     ours = torch.cat(ours)
-    head = runner.head_weight
     theirs = _hidden(official, torch.bfloat16, flat)
     oracle = _hidden(official, torch.float32, flat)
     official.to(torch.bfloat16)  # the weights are bf16 values: nothing is lost on the way

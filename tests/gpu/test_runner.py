@@ -10,11 +10,12 @@ import torch
 
 from scripts.gpu_suite.models import decision, recipe, served
 from systone.errors import EngineFaultError
+from systone.execute.gpu_arena import Room
 from systone.execute.gpu_runner import GpuLimits, GpuRunner
-from systone.execute.selfcheck_start import StartSettings
 from systone.execute.torch_runner import TorchRunner
 from systone.nn.decision import DecisionModel
 from tests.gpu.cases import leaves, rows_of
+from tests.gpu.eager import EagerPasses
 from tests.unit.nn.naive_tables import naive_tables
 
 LIMITS = GpuLimits(tokens=4096, readouts=512)
@@ -63,22 +64,26 @@ def test_every_row_has_one_score_however_it_is_packed(runner: GpuRunner) -> None
         assert np.array_equal(together, other)
 
 
-def test_proven_products_change_no_bit(model: DecisionModel, runner: GpuRunner) -> None:
-    settings = StartSettings(graphs=None, fast_products=False, verdicts=None)
-    canonical = GpuRunner(lambda _: model, "cuda", LIMITS, settings)
-    canonical.start()
+def test_products_and_poison_change_no_bit(model: DecisionModel, runner: GpuRunner) -> None:
     tables = naive_tables(requests())
-    assert np.array_equal(canonical.run(tables), runner.run(tables))
-    canonical.close()
-    assert not any("canonical" in how for how in runner.describe()["products"].values())
+    room = Room(tokens=4096, readouts=64, states=64)
+    canonical = EagerPasses(model, room, fast=False)
+    canonical.poison()
+    scores, hidden = canonical.run(tables)
+    fast = EagerPasses(model, room, fast=True)
+    assert np.array_equal(scores, fast.run(tables)[0])
+    assert torch.equal(hidden, fast.run(tables)[1])
+    assert np.array_equal(scores, runner.run(tables))
 
 
-def test_a_pass_allocates_nothing(runner: GpuRunner) -> None:
+def test_an_eager_pass_allocates_nothing_but_its_copies(model: DecisionModel) -> None:
+    passes = EagerPasses(model, Room(tokens=4096, readouts=64, states=64), fast=True)
     tables = naive_tables(requests())
-    runner.run(tables)
+    passes.run(tables)
     before = torch.cuda.memory_stats()["allocation.all.allocated"]
-    runner.run(tables)
-    assert torch.cuda.memory_stats()["allocation.all.allocated"] == before
+    passes.run(tables)
+    # the hidden states that `run` hands out
+    assert torch.cuda.memory_stats()["allocation.all.allocated"] - before <= 1
 
 
 def test_a_pass_beyond_the_limits_is_refused(runner: GpuRunner) -> None:

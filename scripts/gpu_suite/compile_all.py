@@ -1,0 +1,132 @@
+"""Compiles every kernel variant of the 9B and 27B layouts for every supported GPU, without a GPU.
+
+Prints a line per variant and fails when one needs more shared memory than its generation has.
+    python3 -m scripts.gpu_suite.compile_all [--only gdn] [8.0 8.9 9.0 10.0 12.0]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from systone.kernels import aot
+from systone.kernels.attention import triton as attention
+from systone.kernels.config import select, table_of
+from systone.kernels.conv import triton as conv
+from systone.kernels.gather import triton as gather
+from systone.kernels.gdn import triton as gdn
+from systone.kernels.gemm import triton as gemm
+from systone.kernels.head import triton as head
+from systone.kernels.norm import triton as norm
+from systone.kernels.rope import triton as rope
+from systone.kernels.swiglu import triton as swiglu
+from systone.kernels.work import WorkTables
+from tests.gpu.cases import leaves
+from tests.unit.nn.naive_tables import naive_tables
+
+CAPABILITIES = ((8, 0), (8, 9), (9, 0), (10, 0), (12, 0))
+LAYOUTS = {"9b": (4096, 12288, 16, 32), "27b": (5120, 17408, 24, 48)}  # h, I, Hq, Hv
+
+
+def launches(layout: str) -> dict[str, Callable[[], None]]:
+    """By group: calls of every operator on unwritten tensors of a layout's shapes."""
+    hidden, inner, heads, values = LAYOUTS[layout]
+    tile = attention.tile_tokens(table_of(torch.device("cpu"))[0], heads, 4)
+    tables = WorkTables.build(naive_tables([leaves(70, 3, [5, 20, 70])]), tile)
+    tokens, rows = tables.num_tokens, tables.num_readouts
+    width = 2 * 2048 + values * 128
+    delta = _empty(tokens, width + values * 128 + 2 * values)
+    fused = _empty(tokens, 2 * heads * 256 + 2 * 4 * 256)
+    q, k = _empty(tokens, heads, 256), _empty(tokens, 4, 256)
+    gate = fused[:, : 2 * heads * 256].view(tokens, heads, 2, 256)
+    keys = fused[:, 2 * heads * 256 :].view(tokens, 2, 4, 256)
+    cos, sin = _empty(tokens, 64).chunk(2, dim=1)
+    w, x = _empty(256), _empty(tokens, hidden)
+
+    def recurrence() -> None:
+        b, a = delta[:, -2 * values : -values], delta[:, -values:]
+        gdn.gated_delta_rule(
+            _empty(tokens, width), b, a, _empty(values), _empty(values), tables,
+            num_key_heads=16, key_dim=128, value_dim=128,
+        )  # fmt: skip
+
+    def attend() -> None:
+        attention.trie_attention(q, k, keys[:, 1], gate[:, :, 1], tables, scale=1 / 16)
+        chosen = gate[:rows, :, 1]
+        attention.readout_attention(q[:rows], k, keys[:, 1], chosen, tables, scale=1 / 16)
+
+    def products() -> None:
+        for count in (64, 256, 512, 1024):
+            gemm.linear(_empty(count, hidden), _empty(2 * inner, hidden))
+            gemm.linear(_empty(count, inner), _empty(hidden, inner))
+
+    def row_operators() -> None:
+        conv.causal_conv_silu(delta[:, :width], _empty(4, width).t(), tables)
+        norm.rms_norm(x, _empty(hidden), 1e-6)
+        norm.add_rms_norm(x, x, _empty(hidden), 1e-6)
+        z = delta[:, width : width + values * 128]
+        norm.gated_rms_norm(_empty(tokens, values, 128), z, _empty(128), 1e-6)
+        rope.qk_norm_rope(gate[:, :, 0], keys[:, 0], w, w, cos, sin, 1e-6)
+        rope.norm_rope(keys[:, 0], w, cos, sin, 1e-6)
+        swiglu.swiglu(_empty(tokens, 2 * inner))
+        gather.gather_rows(x, tables.readout_token)
+        wide = torch.empty(256, hidden)
+        head.scalar_head(x, wide[:1], torch.empty(1))
+        maps = (wide, torch.empty(256), wide, torch.empty(256))
+        head.pointer_head(x[:2], x, tables.token_ids, *maps)
+
+    return {"gdn": recurrence, "attention": attend, "gemm": products, "rows": row_operators}
+
+
+def _empty(*shape: int) -> Tensor:
+    return torch.empty(*shape, dtype=torch.bfloat16)
+
+
+def compile_for(capability: tuple[int, int], only: str | None = None) -> list[dict[str, Any]]:
+    """A record per variant. Raises what the compiler raises."""
+    found = []
+    seen: set[str] = set()
+    limit = select(capability).shared_kib
+    for layout in LAYOUTS:
+        for group in ("gdn", "attention", "gemm", "rows"):
+            if only in (None, group):
+                made = aot.compile_launches(
+                    capability, lambda n=layout, g=group: launches(n)[g](), seen
+                )
+                found += [
+                    {
+                        "sm": f"{capability[0]}.{capability[1]}", "kernel": one.name,
+                        "layout": layout, "shared_kib": round(one.shared_bytes / 1024, 1),
+                        "limit_kib": limit, "registers": one.registers,
+                        "spill_bytes": one.spill_bytes,
+                    }
+                    for one in made
+                ]  # fmt: skip
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--only", choices=("gdn", "attention", "gemm", "rows"))
+    parser.add_argument("--out")
+    parser.add_argument("capabilities", nargs="*")
+    args = parser.parse_args()
+    named = [tuple(map(int, c.split("."))) for c in args.capabilities] or CAPABILITIES
+    records = [r for capability in named for r in compile_for(capability, args.only)]
+    for record in records:
+        print(*record.values(), flush=True)
+    if args.out:
+        with open(args.out, "w") as file:
+            json.dump(records, file, indent=1)
+    over = [r for r in records if r["shared_kib"] > r["limit_kib"]]
+    print(f"{len(records)} variants, {len(over)} over their shared memory")
+    raise SystemExit(bool(over))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,60 @@
+"""The bare GPU pass for checks: eager, without self-check, graphs or overlap. Any device."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from systone.execute.gpu_arena import Arena, Room
+from systone.execute.gpu_gemm import Products, projections, readout_bucket, row_bucket
+from systone.execute.gpu_pass import GpuPass
+from systone.execute.gpu_tables import TableShape, TableStage
+from systone.kernels.attention.triton import tile_tokens
+from systone.kernels.config import table_of
+from systone.kernels.gemm.cublaslt import exact_blas
+from systone.kernels.rope.triton import rotary_table
+from systone.nn.decision import DecisionModel
+from systone.plan.tables import PassTables
+
+
+class EagerPasses:
+    """A model over an arena of `room`. `fast`: every product through cuBLASLt, else canonical."""
+
+    def __init__(self, model: DecisionModel, room: Room, *, fast: bool) -> None:
+        config, device = model.stack.config, model.stack.device
+        self.device = device
+        self.arena = Arena(config, room, device)
+        weights = projections(model.stack.weights, 2 * config.num_heads * config.head_dim)
+        products = Products({(w.shape[0], w.shape[1]) for w in weights} if fast else set())
+        angles = rotary_table(
+            torch.arange(room.tokens, dtype=torch.int32, device=device), theta=config.rope_theta,
+            rotary_dim=config.rotary_dim, sections=config.mrope_section, dtype=torch.bfloat16,
+        )  # fmt: skip
+        tile = tile_tokens(table_of(device)[0], config.num_heads, config.num_kv_heads)
+        shape = TableShape(room.tokens, room.tokens, 4 * room.tokens, room.readouts, tile)
+        self._stage = TableStage(shape, device)
+        self._pass = GpuPass.of(model, self.arena, products, torch.cat(angles, dim=1))
+        self._hidden = config.hidden_size
+
+    def poison(self) -> None:
+        """NaN in every buffer a pass may read before it writes it."""
+        scratch = self.arena.scratch(self.arena.room.tokens)
+        for tensor in (
+            *self.arena._flat.values(), self.arena.states, self.arena.scores,
+            scratch.units, scratch.matrices, scratch.scalars, scratch.blocks,
+        ):  # fmt: skip
+            tensor.fill_(float("nan"))
+
+    def run(self, tables: PassTables) -> tuple[np.ndarray, Tensor]:
+        """(scores [R, 1] on the host, final hidden states [R, h])."""
+        rows = tables.readout_token.shape[0]
+        tokens, readouts = row_bucket(tables.num_tokens), readout_bucket(rows)
+        with torch.inference_mode():
+            if self.device.type == "cuda":
+                with exact_blas():
+                    scores = self._pass.launch(self._stage.load(tables, tokens, readouts))
+            else:
+                scores = self._pass.launch(self._stage.load(tables, tokens, readouts))
+            hidden = self.arena.take("last_normed", readouts, self._hidden)[:rows].clone()
+            return scores[:rows].cpu().numpy().copy(), hidden
