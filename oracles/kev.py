@@ -76,8 +76,12 @@ def _backbone(base: Path, package: Path, mode: Mode) -> Any:
     _check_pairs(adapted, package)
     if mode == "unmerged":
         return adapted
-    # FP32 merge, then one cast of everything, as the served weights are; then computed in FP32.
-    return adapted.merge_and_unload(safe_merge=True).to(torch.bfloat16).float()
+    # FP32 merge, then one cast of every weight, as the served ones are; then computed in FP32.
+    # Weights only: a cast of the whole module would round the rotary frequencies too.
+    merged = adapted.merge_and_unload(safe_merge=True)
+    for parameter in merged.parameters():
+        parameter.data = parameter.data.to(torch.bfloat16).float()
+    return merged
 
 
 def _check_pairs(adapted: Any, package: Path) -> None:
