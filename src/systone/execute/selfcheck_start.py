@@ -6,6 +6,7 @@ what is compared, the other `selfcheck` modules know.
 
 from __future__ import annotations
 
+import ctypes
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -154,7 +155,7 @@ def _identity(
         "device": properties.name,
         "capability": [properties.major, properties.minor],
         "processors": properties.multi_processor_count,
-        "driver": torch._C._cuda_getDriverVersion(),  # type: ignore[attr-defined]
+        "driver": _driver(),
         "cuda": torch.version.cuda,
         "cublas": _version("nvidia-cublas", "nvidia-cublas-cu12"),
         "torch": torch.__version__,
@@ -163,6 +164,16 @@ def _identity(
         "shapes": sorted(_name(shape) for shape in shapes),
         "rows": list(counts),
     }
+
+
+def _driver() -> int:
+    """Version of the driver as itself says, 0 where its library isn't called so."""
+    version = ctypes.c_int(0)
+    try:
+        ctypes.CDLL("libcuda.so.1").cuDriverGetVersion(ctypes.byref(version))
+    except OSError:
+        return 0
+    return version.value
 
 
 def _version(*packages: str) -> str:
