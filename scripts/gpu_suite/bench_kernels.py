@@ -156,15 +156,20 @@ def gemm_rows(counts: tuple[int, ...] = (64, 128, 256, 512, 1024, 2048, 4096)) -
         for m in counts:
             x = torch.randn(m, width, device=DEVICE).bfloat16()
             out = torch.empty(m, outputs, dtype=torch.bfloat16, device=DEVICE)
-            ours = graph_ms(lambda: [gemm.linear(x, w, out=out) for w in weights], calls=4) / 2
-            plain = graph_ms(lambda: [torch.mm(x, w.t(), out=out) for w in weights], calls=4) / 2
+            ours = _product_ms(gemm.linear, x, weights, out)
+            plain = _product_ms(cublaslt.linear, x, weights, out)  # torch's default switches
             with cublaslt.exact_blas():
-                call = lambda: [cublaslt.linear(x, w, out=out) for w in weights]  # noqa: E731
-                exact = graph_ms(call, calls=4) / 2
+                exact = _product_ms(cublaslt.linear, x, weights, out)
                 same = torch.equal(cublaslt.linear(x, weights[0]), gemm.linear(x, weights[0]))
             made = row("gemm", f"{name} M={m}", ours, "cuBLAS default", plain)
             made["exact_cublaslt_ms"], made["bits_equal"] = round(exact, 5), same
             yield made
+
+
+def _product_ms(
+    linear: Callable[..., Tensor], x: Tensor, weights: list[Tensor], out: Tensor
+) -> float:
+    return graph_ms(lambda: [linear(x, w, out=out) for w in weights], calls=4) / len(weights)
 
 
 def bandwidth_rows(tokens: int = 4096) -> Iterator[Row]:
@@ -188,15 +193,21 @@ def bandwidth_rows(tokens: int = 4096) -> Iterator[Row]:
     q_out, k_out, w = draw(tokens, 16, 256), draw(tokens, 4, 256), draw(256)
     out = torch.empty_like(x)
     unit = tokens * 2
+    qkv, z = wide[:, :8192], wide[:, 8192:12288]
+    eps, turned = 1e-6, {"q_out": q_out, "k_out": k_out}
     calls: dict[str, tuple[int, Callable[[], object]]] = {
-        "conv": (unit * 2 * 8192, lambda: conv.causal_conv_silu(wide[:, :8192], weight, on_device, out=conv_out)),
-        "add_rms_norm": (unit * 4 * 4096, lambda: norm.add_rms_norm(x, y, scale, 1e-6, out=out, residual_out=y)),
-        "gated_norm": (unit * 3 * 4096, lambda: norm.gated_rms_norm(core, wide[:, 8192:12288], head, 1e-6, out=gated)),
-        "swiglu": (unit * 3 * 12288, lambda: swiglu.swiglu(gate_up, out=inner)),
-        "qk_norm_rope": (unit * 2 * 5120, lambda: rope.qk_norm_rope(q, k, w, w, cos, sin, 1e-6, q_out=q_out, k_out=k_out)),
-    }  # fmt: skip
-    for name, (moved, call) in calls.items():
-        ms = graph_ms(call)
-        rate = moved / ms / 1e6
-        yield {"op": name, "shape": f"T={tokens}", "ours_ms": round(ms, 5), "peer": "copy bandwidth",
-               "peer_ms": round(moved / copy / 1e6, 5), "ratio": round(rate / copy, 3)}  # fmt: skip
+        "conv": (2 * 8192, lambda: conv.causal_conv_silu(qkv, weight, on_device, out=conv_out)),
+        "add_rms_norm": (
+            4 * 4096,
+            lambda: norm.add_rms_norm(x, y, scale, eps, out=out, residual_out=y),
+        ),
+        "gated_norm": (3 * 4096, lambda: norm.gated_rms_norm(core, z, head, eps, out=gated)),
+        "swiglu": (3 * 12288, lambda: swiglu.swiglu(gate_up, out=inner)),
+        "qk_norm_rope": (
+            2 * 5120,
+            lambda: rope.qk_norm_rope(q, k, w, w, cos, sin, eps, **turned),
+        ),
+    }
+    for name, (elements, call) in calls.items():
+        moved = unit * elements
+        yield row(name, f"T={tokens}", graph_ms(call), "copy bandwidth", moved / copy / 1e6)

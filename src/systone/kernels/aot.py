@@ -58,7 +58,8 @@ def _recorded(target: GPUTarget) -> Iterator[list[tuple[str, str, ASTSource, dic
     backend = make_backend(target)
     calls: list[tuple[str, str, ASTSource, dict[str, Any]]] = []
 
-    def record(self: JITFunction, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> None:
+    def record(self: JITFunction, *args: Any, **kwargs: Any) -> None:
+        del kwargs["grid"], kwargs["warmup"]
         binder = create_function_from_signature(self.signature, self.params, backend)
         kwargs["debug"] = False
         bound, specialization, options = binder(*args, **kwargs)

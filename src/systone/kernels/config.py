@@ -31,7 +31,7 @@ class GemmTile:
 
 @dataclass(frozen=True, slots=True)
 class KernelConfig:
-    """One generation's table. `gdn_*`: chunk kernels; `attention_rows` counts (token, head) pairs."""
+    """One generation's table. `attention_rows` counts (token, query head) pairs."""
 
     name: str
     shared_kib: int

@@ -33,8 +33,8 @@ class WorkTables(DeviceTables):
     """`DeviceTables` plus true sizes, the segments in scan order and the query tiles of attention.
 
     `counts`: chunks, tiles, read-outs. Scan entries are (flat start, length, parent's slot, own
-    slot): inner segments by depth, then leaves of up to 64 tokens, then longer ones. A tile is `tile_tokens` queries of one segment from
-    its `tile_first`-th token on; the longest come first, so that they start first."""
+    slot): inner segments by depth, then leaves of up to 64 tokens, then longer ones. A tile is
+    `tile_tokens` queries of one segment from its `tile_first`-th token on, most keys first."""
 
     counts: Tensor  # [4]
     scan_ptr: Tensor  # [G + 3] into scan_entries

@@ -45,7 +45,7 @@ def _whole_blocks(
     q, k_tiles, v_tiles, k_ptr, v_ptr, start, keys, kv, top, total, acc, scale, stride_k, stride_v,
     KEYS: tl.constexpr, D: tl.constexpr, STAGES: tl.constexpr, DESCRIPTORS: tl.constexpr,
 ):  # fmt: skip
-    """Keys 0 .. `keys` (a multiple of KEYS) of the segment at flat token `start`, seen by all rows."""
+    """Keys 0 .. `keys` (a multiple of KEYS) of the segment at `start`, seen by every row."""
     d = tl.arange(0, D)
     rows = tl.arange(0, KEYS)[:, None]
     for j in tl.range(0, keys, KEYS, num_stages=STAGES, disable_licm=True):
@@ -156,8 +156,9 @@ def trie_attention_kernel(
             ancestor_ptr, ancestors_ptr, start_ptr, length_ptr, scale, stride_k, stride_v,
             ROWS, KEYS, D, STAGES, DESCRIPTORS,
         )  # fmt: skip
-        _finish(out_ptr, flat * (HK * GROUP * D) + head * D,
-                gate_ptr, flat * stride_gate + head * stride_gate_head, live, total, acc, D)  # fmt: skip
+        out_at = flat * (HK * GROUP * D) + head * D
+        gate_at = flat * stride_gate + head * stride_gate_head
+        _finish(out_ptr, out_at, gate_ptr, gate_at, live, total, acc, D)
 
 
 @triton.jit
@@ -187,5 +188,6 @@ def readout_attention_kernel(
             tl.zeros_like(r) + keys, ancestor_ptr, ancestors_ptr, start_ptr, length_ptr, scale,
             stride_k, stride_v, ROWS, KEYS, D, STAGES, DESCRIPTORS,
         )  # fmt: skip
-        _finish(out_ptr, row * (HK * GROUP * D) + head * D,
-                gate_ptr, row * stride_gate + head * stride_gate_head, live, total, acc, D)  # fmt: skip
+        out_at = row * (HK * GROUP * D) + head * D
+        gate_at = row * stride_gate + head * stride_gate_head
+        _finish(out_ptr, out_at, gate_ptr, gate_at, live, total, acc, D)

@@ -94,8 +94,10 @@ def _checked(
     rows, heads, width = q.shape
     assert all(x.stride(2) == 1 for x in (q, k, v, gate))
     assert all(x.stride(1) == width for x in (q, k, v))
-    assert heads % k.shape[1] == 0 and width & (width - 1) == 0
+    assert heads % k.shape[1] == 0
+    assert width & (width - 1) == 0
     if out is None:
         out = torch.empty(rows, heads * width, dtype=q.dtype, device=q.device)
-    assert out.is_contiguous() and out.shape == (rows, heads * width)
+    assert out.is_contiguous()
+    assert out.shape == (rows, heads * width)
     return out, heads // k.shape[1]

@@ -23,10 +23,12 @@ def gather_kernel(x_ptr, index_ptr, out_ptr, width, stride_x, BLOCK: tl.constexp
 def gather_rows(x: Tensor, index: Tensor, *, out: Tensor | None = None) -> Tensor:
     """See `reference.gather_rows`. A row itself must be contiguous."""
     rows = x.flatten(1)
-    assert rows.data_ptr() == x.data_ptr() and rows.stride(1) == 1, "rows must be contiguous"
+    assert rows.data_ptr() == x.data_ptr(), "a row must be contiguous"
+    assert rows.stride(1) == 1, "a row must be contiguous"
     if out is None:
         out = torch.empty(index.shape[0], *x.shape[1:], dtype=x.dtype, device=x.device)
-    assert out.is_contiguous() and out.shape == (index.shape[0], *x.shape[1:])
+    assert out.is_contiguous()
+    assert out.shape == (index.shape[0], *x.shape[1:])
     if index.shape[0] == 0:
         return out
     grid = (index.shape[0], triton.cdiv(rows.shape[1], _BLOCK))

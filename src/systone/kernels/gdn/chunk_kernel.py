@@ -63,8 +63,8 @@ def unit_lower_inverse(lower, block_ptr, TILE: tl.constexpr):
     """(I + lower)^-1 of a strictly lower triangular [TILE, TILE].
 
     Diagonal blocks first, then pairs are joined: [[A, 0], [C, B]]^-1 = [[A^-1, 0],
-    [-B^-1 C A^-1, B^-1]]. No power of `lower` is ever formed: equal keys would make it overflow what
-    FP32 can cancel."""
+    [-B^-1 C A^-1, B^-1]]. No power of `lower` is ever formed: equal keys would make it grow beyond
+    what FP32 can cancel."""
     inverse = _solve_blocks(lower, block_ptr, TILE)
     bi = tl.arange(0, TILE)[:, None] // BLOCK
     bj = tl.arange(0, TILE)[None, :] // BLOCK

@@ -74,8 +74,10 @@ def gated_delta_rule(
     scratch: GdnScratch | None = None,
 ) -> Tensor:
     """See `reference.gated_delta_rule`. `states` holds [Dv, Dk] transposes: it is scratch."""
-    assert qkv.dtype == torch.bfloat16 and qkv.stride(1) == 1
-    assert a.stride(1) == 1 and b.stride(1) == 1
+    assert qkv.dtype == torch.bfloat16
+    assert qkv.stride(1) == 1
+    assert a.stride(1) == 1
+    assert b.stride(1) == 1
     assert key_dim == value_dim == 128, f"heads of {key_dim} and {value_dim}; kernels are for 128"
     tokens, heads = b.shape
     if states is None:
@@ -85,7 +87,8 @@ def gated_delta_rule(
         out = torch.empty(tokens, heads, value_dim, dtype=qkv.dtype, device=qkv.device)
     if scratch is None:
         scratch = GdnScratch.empty(tokens, num_key_heads, heads, qkv.device)
-    assert states.is_contiguous() and out.is_contiguous()
+    assert states.is_contiguous()
+    assert out.is_contiguous()
     config, processors = table_of(qkv.device)
 
     gdn_chunk_kernel[(_chunk_programs(qkv.device),)](

@@ -34,11 +34,14 @@ def linear_with(
 ) -> Tensor:
     """`linear` with one tile of the table: how tiles are compared, bit for bit."""
     assert x.dtype == weight.dtype == torch.bfloat16
-    assert x.stride(1) == 1 and weight.is_contiguous() and x.shape[1] == weight.shape[1]
+    assert x.stride(1) == 1
+    assert weight.is_contiguous()
+    assert x.shape[1] == weight.shape[1]
     rows, inputs, outputs = x.shape[0], x.shape[1], weight.shape[0]
     if out is None:
         out = torch.empty(rows, outputs, dtype=x.dtype, device=x.device)
-    assert out.stride(1) == 1 and out.shape == (rows, outputs)
+    assert out.stride(1) == 1
+    assert out.shape == (rows, outputs)
     if rows == 0:
         return out
     tiles = triton.cdiv(rows, tile.rows) * triton.cdiv(outputs, tile.columns)

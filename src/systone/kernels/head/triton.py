@@ -95,7 +95,9 @@ def pointer_head(
 
 
 def _project(x: Tensor, weight: Tensor, bias: Tensor, out: Tensor) -> None:
-    assert x.stride(1) == 1 and weight.is_contiguous() and out.is_contiguous()
+    assert x.stride(1) == 1
+    assert weight.is_contiguous()
+    assert out.is_contiguous()
     assert weight.dtype == bias.dtype == out.dtype == torch.float32
     rows, columns = out.shape
     if rows == 0:

@@ -38,7 +38,8 @@ def norm_kernel(
 
 def rms_norm(x: Tensor, weight: Tensor, eps: float, *, out: Tensor | None = None) -> Tensor:
     """See `reference.rms_norm`; x [T, h], rows may be views with a stride."""
-    assert x.dim() == 2 and x.stride(1) == 1
+    assert x.dim() == 2
+    assert x.stride(1) == 1
     if out is None:
         out = torch.empty(x.shape, dtype=x.dtype, device=x.device)
     assert out.is_contiguous()
@@ -56,12 +57,15 @@ def add_rms_norm(
     residual_out: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """See `reference.add_rms_norm`."""
-    assert x.shape == residual.shape and x.is_contiguous() and residual.is_contiguous()
+    assert x.shape == residual.shape
+    assert x.is_contiguous()
+    assert residual.is_contiguous()
     if out is None:
         out = torch.empty_like(x)
     if residual_out is None:
         residual_out = torch.empty_like(x)
-    assert out.is_contiguous() and residual_out.is_contiguous()
+    assert out.is_contiguous()
+    assert residual_out.is_contiguous()
     _launch(x, residual, weight, eps, out, residual_out, add=True)
     return out, residual_out
 
@@ -111,7 +115,9 @@ def gated_rms_norm(
 ) -> Tensor:
     """See `reference.gated_rms_norm`."""
     tokens, heads, width = x.shape
-    assert x.is_contiguous() and gate.stride(1) == 1 and width & (width - 1) == 0
+    assert x.is_contiguous()
+    assert gate.stride(1) == 1
+    assert width & (width - 1) == 0
     if out is None:
         out = torch.empty(tokens, heads * width, dtype=x.dtype, device=x.device)
     assert out.is_contiguous()

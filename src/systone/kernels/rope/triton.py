@@ -68,11 +68,13 @@ def norm_rope_kernel(
     if block < QUERY_BLOCKS:
         head = block * BLOCK + tl.arange(0, BLOCK)
         _rotate_store(q_ptr + row * stride_q, q_weight_ptr, cos_ptr, sin_ptr,
-                      q_out_ptr + row * (HQ * D), head, HQ, stride_q_head, eps, D, PAIRS)  # fmt: skip
+                      q_out_ptr + row * (HQ * D), head, HQ, stride_q_head, eps,
+                      D, PAIRS)  # fmt: skip
     else:
         head = (block - QUERY_BLOCKS) * BLOCK + tl.arange(0, BLOCK)
         _rotate_store(k_ptr + row * stride_k, k_weight_ptr, cos_ptr, sin_ptr,
-                      k_out_ptr + row * (HK * D), head, HK, stride_k_head, eps, D, PAIRS)  # fmt: skip
+                      k_out_ptr + row * (HK * D), head, HK, stride_k_head, eps,
+                      D, PAIRS)  # fmt: skip
 
 
 def rotary_table(
@@ -135,8 +137,13 @@ def _launch(
     keys: int,
 ) -> None:
     rows, heads, width = q.shape
-    assert q.stride(2) == 1 and k.stride(2) == 1 and cos.stride(1) == 1 and sin.stride(1) == 1
-    assert q_out.is_contiguous() and k_out.is_contiguous() and width & (width - 1) == 0
+    assert q.stride(2) == 1
+    assert k.stride(2) == 1
+    assert cos.stride(1) == 1
+    assert sin.stride(1) == 1
+    assert q_out.is_contiguous()
+    assert k_out.is_contiguous()
+    assert width & (width - 1) == 0
     if rows == 0:
         return
     grid = (rows, triton.cdiv(heads, _HEADS) + triton.cdiv(keys, _HEADS))
