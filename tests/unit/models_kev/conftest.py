@@ -1,6 +1,8 @@
 """A Kev adapter over the real tokenizer, and tiny synthetic weights on the CPU."""
 
 from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
 
 import pytest
 import torch
@@ -9,6 +11,7 @@ from systone.config import ModelSettings
 from systone.models.base import Loaded
 from systone.models.kev import KevAdapter, KevCheckpoint, KevSettings
 from systone.models.kev.load import serve_weights
+from systone.weights.merged import ServedWeights
 from systone.weights.synth import synthesize_served
 from tests.unit.models_open_jev.conftest import (  # noqa: F401 - fixtures
     tokenizer,
@@ -40,16 +43,22 @@ def adapter_with(tokenizer) -> Callable[..., KevAdapter]:  # noqa: F811
 
 @pytest.fixture(scope="session")
 def serve(tokenizer, tokenizer_directory) -> Callable[..., Loaded]:  # noqa: F811
-    """Makes a started model of tiny weights with the settings given."""
+    """Makes a model of tiny weights with the settings given, started unless told otherwise."""
     torch.set_num_threads(1)  # tiny products: more threads only wait for each other
 
-    def make(seed: int = 1, **changes) -> Loaded:
-        weights = synthesize_served("kev-4b", "tiny", seed, tokenizer=tokenizer_directory)
+    @cache
+    def drawn(seed: int) -> ServedWeights:
+        return synthesize_served("kev-4b", "tiny", seed, tokenizer=tokenizer_directory)
+
+    def make(seed: int = 1, *, start: bool = True, **changes) -> Loaded:
+        weights = drawn(seed)
+        weights = replace(weights, tensors=dict(weights.tensors))  # the executor takes them over
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("systone.models.kev.load.load_tokenizer", lambda directory: tokenizer)
             settings = ModelSettings(source="D", device="cpu", **changes)
             loaded = serve_weights(weights, settings, release_date="2026-01-31")
-        loaded.executor.start()
+        if start:
+            loaded.executor.start()
         return loaded
 
     return make
