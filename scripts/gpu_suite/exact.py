@@ -8,14 +8,19 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
 
+from systone.execute import selfcheck_start
 from systone.execute.gpu_runner import GpuRunner
 from systone.execute.graph_store import MISSES_BEFORE_RECAPTURE
 from systone.execute.selfcheck_products import check_products, one_of_each_shape
+from systone.kernels.attention import triton as attention
+from systone.kernels.config import KernelConfig
 from systone.kernels.gemm import cublaslt
 from systone.plan import (
     PassBudget,
@@ -33,7 +38,7 @@ NORMAL = PassBudget(4096, 1024, 256)
 
 
 def long_list() -> list[list[Row]]:
-    """Lengths at every border, 255 options, forks at every alignment, short segments, neighbours."""
+    """Lengths at borders, 255 options, forks at every alignment, short segments, neighbours."""
     rng = np.random.default_rng(11)
     draw = lambda n: Segment.of(rng.integers(0, VOCABULARY, n).astype(np.int32))  # noqa: E731
     made = [[Row((draw(n),), 0)] for n in (1, 63, 64, 65, 4095, 4096, 4097, 16384)]
@@ -115,35 +120,86 @@ def _check(name: str, runner: GpuRunner, rows: int, equal: bool) -> dict[str, An
             "modes": "all proven" if ran else check}  # fmt: skip
 
 
-def fault_rows(runner: GpuRunner, requests: Requests) -> Iterator[dict[str, Any]]:
-    """Planted faults: `equal` false is what must be seen, `caught` says so."""
-    bits = Bits(runner)
+def fault_rows(runner: GpuRunner, eager: GpuRunner, requests: Requests) -> Iterator[dict[str, Any]]:
+    """Planted faults: `caught` says that the comparison or the check saw them."""
+    bits, plain = Bits(runner), Bits(eager)
     good = bits.of(requests, "shared")
-    weights = one_of_each_shape(
-        [w for layer in runner._passes.split.model.stack.weights.layers[:4]
-         for w in (layer.mixer.in_proj, layer.mixer.out_proj, layer.down)]
-    )  # fmt: skip
-    with torch.inference_mode(), cublaslt.exact_blas():
-        flags = torch.backends.cuda.matmul
-        flags.allow_bf16_reduced_precision_reduction = (True, True)
-        found = check_products(weights, (8, 16, 64, 128, 256, 512), {})
-    refused = {f"{n}x{k}": v.cublaslt for (n, k), v in found.items() if v.cublaslt is not None}
+    refused = _split_k_verdicts(runner)
     yield {"name": "fault: split-K allowed", "caught": bool(refused), "refused": refused}
-    runner_passes = runner._passes
-    load = runner_passes.stage.load
+    for name, planted, way in (
+        ("a state taken from a sibling", _sibling_states(runner), bits),
+        ("attention's tile order changed", _other_tiles(), plain),
+    ):
+        with planted:
+            wrong = way.of(requests, "shared")
+        yield {"name": f"fault: {name}", "caught": not np.array_equal(wrong, good)}
+        again = np.array_equal(way.of(requests, "shared"), good)
+        yield {"name": f"after: {name}", "rows": len(good), "equal": again}
 
-    def sibling(tables: Any, *rest: Any) -> Any:
-        staged = load(tables, *rest)
-        entries = staged.scan_entries  # [S, 4]: the third is the parent's slot
+
+def _split_k_verdicts(runner: GpuRunner) -> dict[str, int]:
+    """Where cuBLASLt with split-K allowed is refused: the first row count, by shape."""
+    layers = runner._passes.split.model.stack.weights.layers[:4]
+    weights = one_of_each_shape(
+        [w for layer in layers for w in (layer.mixer.in_proj, layer.mixer.out_proj, layer.down)]
+    )
+    with torch.inference_mode(), cublaslt.exact_blas():
+        torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = (True, True)
+        found = check_products(weights, (8, 16, 64, 128, 256, 512), {})
+    return {f"{n}x{k}": v.cublaslt for (n, k), v in found.items() if v.cublaslt is not None}
+
+
+@contextmanager
+def _sibling_states(runner: GpuRunner) -> Iterator[None]:
+    """Every segment with a parent in a later slot reads the state of the slot before it."""
+    stage = runner._passes.stage
+    load = stage.load
+
+    def planted(*args: Any) -> Any:
+        staged = load(*args)
+        parent = staged.scan_entries[:, 2]
         with torch.cuda.stream(runner._stream), torch.inference_mode():
-            entries[:, 2] = torch.where(entries[:, 2] > 0, entries[:, 2] - 1, entries[:, 2])
+            parent.copy_(torch.where(parent > 0, parent - 1, parent))
         return staged
 
-    runner_passes.stage.load = sibling
+    stage.load = planted
     try:
-        wrong = bits.of(requests, "shared")
+        yield
     finally:
-        runner_passes.stage.load = load
-    yield {"name": "fault: a state taken from a sibling", "caught": not np.array_equal(wrong, good)}
-    again = np.array_equal(bits.of(requests, "shared"), good)
-    yield {"name": "after the fault is gone", "rows": len(good), "equal": again}
+        stage.load = load
+
+
+@contextmanager
+def _other_tiles() -> Iterator[None]:
+    """Attention sums over blocks of half as many keys. For eager launches."""
+    known = attention.table_of
+
+    def planted(device: torch.device) -> tuple[KernelConfig, int]:
+        table, processors = known(device)
+        return replace(table, attention_keys=table.attention_keys // 2), processors
+
+    attention.table_of = planted
+    try:
+        yield
+    finally:
+        attention.table_of = known
+
+
+@contextmanager
+def hidden_product() -> Iterator[None]:
+    """Starts inside the block find cuBLASLt wrong for every shape, and fall back."""
+    known = selfcheck_start.check_products
+
+    def planted(*args: Any) -> Any:
+        return known(*args, fast=_in_two_halves)
+
+    selfcheck_start.check_products = planted
+    try:
+        yield
+    finally:
+        selfcheck_start.check_products = known
+
+
+def _in_two_halves(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    half = weight.shape[1] // 2
+    return x[:, :half] @ weight[:, :half].t() + x[:, half:] @ weight[:, half:].t()

@@ -1,7 +1,8 @@
 """A whole forward through its graphs against the matrix products of the same forward alone.
 
-Rows: {model, shape, tokens, bucket, forward_ms, gemm_graph_ms, ratio}: one trunk and one tail replay,
-over a graph of the same products (the faster of default cuBLAS and ours), alternated.
+Rows: {model, shape, tokens, bucket, forward_ms, gemm_graph_ms, ratio}: one trunk and one tail, over
+a graph of the same products at the unpadded row count (the faster of default cuBLAS and ours),
+alternated.
 """
 
 from __future__ import annotations
@@ -43,7 +44,8 @@ def shapes() -> Iterator[tuple[str, PassTables]]:
 
 def forward_rows(name: str, runner: GpuRunner) -> Iterator[dict[str, Any]]:
     passes = runner._passes
-    assert passes is not None and runner._stream is not None
+    assert passes is not None
+    assert runner._stream is not None
     split = passes.split
     floors: dict[tuple[int, int], Callable[[], object]] = {}
     for shape, tables in shapes():
