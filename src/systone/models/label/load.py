@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import time
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -43,7 +44,6 @@ log = logging.getLogger("systone.models.label")
 _OTHERS = ("checkpoint", "package", "open_jev_export.json", "rl_agent_config.json")
 OWN_TYPES = ("qwen3_5", "qwen3_5_text")  # `model_type`s that our own text stack runs
 MAX_TOKENS = 16_384  # of one row, unless the operator asks for more
-_INSTALL = "install systone[torch,lm]"
 
 
 def recognises(directory: Path) -> bool:
@@ -65,13 +65,11 @@ def load_directory(
 
     `options` None: `decision.json` beside the model, else the defaults. Raises ConfigError: one
     line; for labels that can't be read it names the label and its ids."""
-    try:
-        from systone.execute.causal_lm_text import open_text
+    _require_extras(directory)
+    from systone.execute.causal_lm_text import open_text
 
-        chosen = read_options(directory) if options is None else options
-        text = open_text(directory)
-    except ImportError as missing:
-        raise ConfigError(f"{directory}: this model needs more: {_INSTALL} ({missing})") from None
+    chosen = read_options(directory) if options is None else options
+    text = open_text(directory)
     backend = _backend(directory, chosen)
     tokens = PromptTokens(
         text.backend,
@@ -89,6 +87,14 @@ def load_directory(
             StatementAdapter(card, tokens, chosen), _statements(directory, settings), WARMUP
         )
     return _by_labels(directory, settings, chosen, backend, text, tokens, source, limit)
+
+
+def _require_extras(directory: Path) -> None:
+    missing = [name for name in ("torch", "transformers") if find_spec(name) is None]
+    if missing:
+        raise ConfigError(
+            f"{directory}: this model needs {' and '.join(missing)}; install systone[torch,lm]"
+        )
 
 
 def _by_labels(
