@@ -1,5 +1,6 @@
 """Kev packages on disk: recognised, proven, loaded with a base beside or named, exported."""
 
+import hashlib
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +24,7 @@ from systone.weights.pin import pin
 from systone.weights.served import load_served, open_package
 from systone.weights.synth import synthesize, synthesize_served
 from systone.weights.synth.specs import find
+from systone.weights.verify import verify_package
 from tests.unit.models_kev.test_serving import QUESTIONS, decide, logits
 
 SEED = 1
@@ -226,3 +228,38 @@ def test_a_directory_is_served_as_its_weights_in_memory(directory, loaded):
     assert logits(ours).tolist() == logits(theirs).tolist()
     assert made.adapter.card.revision == loaded.adapter.card.revision
     assert serve_weights is kev_load.serve_weights
+
+
+def downloaded(package: Path, revision: str) -> Path:
+    """What a hub's client leaves beside the files of a local download."""
+    metadata = package / ".cache" / "huggingface" / "download"
+    metadata.mkdir(parents=True)
+    for name in KEV_FILES:
+        content = (package / name).read_bytes()
+        digest = hashlib.sha256(content).hexdigest()
+        if name.endswith(".json"):
+            digest = hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
+        (metadata / f"{name}.metadata").write_text(f"{revision}\n{digest}\n1700000000.0\n")
+    return package
+
+
+def test_a_hub_clients_record_proves_a_package_and_names_its_revision(package):
+    pins = by_name("kev-4b").pins
+    rewrite_head(package, base_revision=pins.base_revision)
+    downloaded(package, pins.checkpoint_revision)
+    verdict = verify_package(package, read_info(package))
+    assert verdict.revision == pins.checkpoint_revision
+    assert verdict.how == "package by the hub's digests (3 files)"
+    assert verdict.synthetic is False
+    rewrite_head(package, temperature=2.0)
+    with pytest.raises(ConfigError, match=r"head\.pt: differs from the digest"):
+        verify_package(package, read_info(package))
+
+
+def test_a_weight_file_beside_a_downloaded_package_is_refused(package):
+    pins = by_name("kev-4b").pins
+    rewrite_head(package, base_revision=pins.base_revision)
+    downloaded(package, pins.checkpoint_revision)
+    (package / "model.safetensors").write_bytes(b"")
+    with pytest.raises(ConfigError, match="nothing lists"):
+        verify_package(package, read_info(package))
