@@ -6,10 +6,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from systone.execute.buckets import Size, readout_bucket, row_bucket
 from systone.execute.gpu_arena import Arena, Room
-from systone.execute.gpu_gemm import Products, projections, readout_bucket, row_bucket
+from systone.execute.gpu_gemm import Products, projections
 from systone.execute.gpu_pass import GpuPass
-from systone.execute.gpu_tables import TableShape, TableStage
+from systone.execute.graph_stage import Capacity, PassStage, StageRoom
 from systone.kernels.attention.triton import tile_tokens
 from systone.kernels.config import table_of
 from systone.kernels.gemm.cublaslt import exact_blas
@@ -32,8 +33,8 @@ class EagerPasses:
             rotary_dim=config.rotary_dim, sections=config.mrope_section, dtype=torch.bfloat16,
         )  # fmt: skip
         tile = tile_tokens(table_of(device)[0], config.num_heads, config.num_kv_heads)
-        shape = TableShape(room.tokens, room.tokens, 4 * room.tokens, room.readouts, tile)
-        self._stage = TableStage(shape, device)
+        stage = StageRoom(room.tokens, room.tokens, 4 * room.tokens, room.readouts, tile)
+        self._stage = PassStage(stage, device)
         self._pass = GpuPass.of(model, self.arena, products, torch.cat(angles, dim=1))
         self._hidden = config.hidden_size
 
@@ -49,12 +50,13 @@ class EagerPasses:
     def run(self, tables: PassTables) -> tuple[np.ndarray, Tensor]:
         """(scores [R, 1] on the host, final hidden states [R, h])."""
         rows = tables.readout_token.shape[0]
-        tokens, readouts = row_bucket(tables.num_tokens), readout_bucket(rows)
+        capacity = Capacity.of_size(Size.of(tables), row_bucket(tables.num_tokens))
+        readouts = readout_bucket(rows)
         with torch.inference_mode():
             if self.device.type == "cuda":
                 with exact_blas():
-                    scores = self._pass.launch(self._stage.load(tables, tokens, readouts))
+                    scores = self._pass.launch(self._stage.load(tables, capacity, readouts))
             else:
-                scores = self._pass.launch(self._stage.load(tables, tokens, readouts))
+                scores = self._pass.launch(self._stage.load(tables, capacity, readouts))
             hidden = self.arena.take("last_normed", readouts, self._hidden)[:rows].clone()
             return scores[:rows].cpu().numpy().copy(), hidden

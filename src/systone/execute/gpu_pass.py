@@ -1,5 +1,7 @@
 """One pass on a GPU as a fixed list of launches into an arena: no allocation, no host round trip.
 
+In two parts that can be captured apart: the trunk by token bucket, the tail by read-outs. The trunk
+leaves what the tail reads in the arena, and the tail finds it through the pass's tables.
 Rows are padded to a bucket and pad rows are carried along: every operator treats a row alone, and
 the ones that know tries read true counts from device memory. T padded tokens, R padded read-outs.
 """
@@ -53,6 +55,11 @@ class GpuPass:
 
     def launch(self, tables: WorkTables) -> Tensor:
         """Enqueue a pass; FP32 scores [R, 1] in the arena, valid once the stream gets there."""
+        self.trunk(tables)
+        return self.tail(tables)
+
+    def trunk(self, tables: WorkTables) -> None:
+        """Every layer but the last, and the last one's work on all rows."""
         weights, eps = self.model.stack.weights, self.config.rms_norm_eps
         tokens, hidden = tables.num_tokens, self.config.hidden_size
         residual = self.arena.take("residual", tokens, hidden)
@@ -64,22 +71,26 @@ class GpuPass:
         for layer, after in zip(weights.layers[:-1], weights.layers[1:], strict=True):
             mixed = self._mix(normed, layer, angles, tables)
             self._finish(mixed, layer, after.input_norm, residual, normed, "")
-        return self._last(weights.layers[-1], normed, residual, angles, tables)
+        last = weights.layers[-1].mixer
+        if isinstance(last, AttentionWeights):
+            self._keys(normed, last, angles)
+        else:
+            self._delta(normed, last, tables)
 
-    def _last(
-        self, layer: LayerWeights, normed: Tensor, residual: Tensor, angles: Tensor,
-        tables: WorkTables,
-    ) -> Tensor:  # fmt: skip
-        """The last layer for read-out rows, the final norm and the head."""
+    def tail(self, tables: WorkTables) -> Tensor:
+        """The last layer for read-out rows, the final norm and the head: FP32 [R, 1]."""
+        layer = self.model.stack.weights.layers[-1]
         rows, hidden = tables.num_readouts, self.config.hidden_size
+        every = self.arena.room.tokens
         chosen = self.arena.take("last_normed", rows, hidden)
         kept = self.arena.take("last_residual", rows, hidden)
-        gather_rows(residual, tables.readout_token, out=kept)
+        gather_rows(self.arena.take("residual", every, hidden), tables.readout_token, out=kept)
         if isinstance(layer.mixer, AttentionWeights):
+            normed = self.arena.take("normed", every, hidden)
             gather_rows(normed, tables.readout_token, out=chosen)
-            mixed = self._attend_readouts(normed, chosen, layer.mixer, angles, tables)
+            mixed = self._attend_tail(chosen, layer.mixer, tables)
         else:
-            mixed = self._delta_readouts(normed, layer.mixer, tables)
+            mixed = self._delta_tail(layer.mixer, tables)
         self._finish(mixed, layer, self.model.stack.weights.norm, kept, chosen, "last_")
         scores = self.arena.scores[:rows]
         return scalar_head(chosen, self.model.head_weight, self.model.head_bias, out=scores)
@@ -130,16 +141,6 @@ class GpuPass:
         )  # fmt: skip
         return core, z
 
-    def _delta_readouts(self, normed: Tensor, weights: DeltaWeights, tables: WorkTables) -> Tensor:
-        config, rows = self.config, tables.num_readouts
-        core, z = self._delta(normed, weights, tables)
-        shape = (rows, config.linear_value_heads, config.linear_value_dim)
-        core = gather_rows(core, tables.readout_token, out=self.arena.take("last_core", *shape))
-        gate = self.arena.take("last_gate", rows, config.value_width)
-        gather_rows(z, tables.readout_token, out=gate)
-        mixed = self.arena.take("last_mixed", rows, config.value_width)
-        return norm.gated_rms_norm(core, gate, weights.norm, config.rms_norm_eps, out=mixed)
-
     def _attend(
         self, normed: Tensor, weights: AttentionWeights, angles: Tensor, tables: WorkTables
     ) -> Tensor:
@@ -159,22 +160,27 @@ class GpuPass:
             q, k, v, gate, tables, scale=config.head_dim**-0.5, out=mixed
         )
 
-    def _attend_readouts(
-        self, normed: Tensor, chosen: Tensor, weights: AttentionWeights, angles: Tensor,
-        tables: WorkTables,
-    ) -> Tensor:  # fmt: skip
-        config, eps, rows = self.config, self.config.rms_norm_eps, chosen.shape[0]
-        queries = 2 * config.num_heads * config.head_dim
-        keys = self.arena.take("wide", normed.shape[0], weights.in_proj.shape[0] - queries)
-        self.products.linear(normed, weights.in_proj[queries:], keys)
-        k, v = self._split_keys(keys)
+    def _keys(self, normed: Tensor, weights: AttentionWeights, angles: Tensor) -> None:
+        """The last layer's keys into `middle`, its values beside raw keys in `wide`."""
+        queries = 2 * self.config.num_heads * self.config.head_dim
+        width = weights.in_proj.shape[0] - queries
+        projected = self.arena.take("wide", normed.shape[0], width)
+        self.products.linear(normed, weights.in_proj[queries:], projected)
+        k, _ = self._split_keys(projected)
         cos, sin = angles.chunk(2, dim=1)
-        k = rope.norm_rope(
-            k, weights.k_norm, cos, sin, eps, out=self.arena.take("middle", *k.shape)
-        )
+        turned = self.arena.take("middle", *k.shape)
+        rope.norm_rope(k, weights.k_norm, cos, sin, self.config.rms_norm_eps, out=turned)
+
+    def _attend_tail(self, chosen: Tensor, weights: AttentionWeights, tables: WorkTables) -> Tensor:
+        config, eps, rows = self.config, self.config.rms_norm_eps, chosen.shape[0]
+        every, queries = self.arena.room.tokens, 2 * config.num_heads * config.head_dim
+        keys = self.arena.take("wide", every, weights.in_proj.shape[0] - queries)
+        _, v = self._split_keys(keys)
+        k = self.arena.take("middle", every, config.num_kv_heads, config.head_dim)
         projected = self.arena.take("last_wide", rows, queries)
         self.products.linear(chosen, weights.in_proj[:queries], projected)
         q, gate = self._split_queries(projected)
+        angles = self.arena.take("angles", every, config.rotary_dim)
         turned = self.arena.take("last_angles", rows, config.rotary_dim)
         cos, sin = gather_rows(angles, tables.readout_token, out=turned).chunk(2, dim=1)
         q = rope.norm_rope(
@@ -184,6 +190,21 @@ class GpuPass:
         return attention.readout_attention(
             q, k, v, gate, tables, scale=config.head_dim**-0.5, out=mixed
         )
+
+    def _delta_tail(self, weights: DeltaWeights, tables: WorkTables) -> Tensor:
+        config, rows, every = self.config, tables.num_readouts, self.arena.room.tokens
+        heads, values = config.linear_value_heads, config.value_width
+        core = self.arena.take("core", every, heads, config.linear_value_dim)
+        core = gather_rows(
+            core,
+            tables.readout_token,
+            out=self.arena.take("last_core", rows, heads, config.linear_value_dim),
+        )
+        projected = self.arena.take("wide", every, weights.in_proj.shape[0])
+        _, z, _, _ = torch.split(projected, [config.conv_width, values, heads, heads], dim=-1)
+        gate = gather_rows(z, tables.readout_token, out=self.arena.take("last_gate", rows, values))
+        mixed = self.arena.take("last_mixed", rows, values)
+        return norm.gated_rms_norm(core, gate, weights.norm, config.rms_norm_eps, out=mixed)
 
     def _split_queries(self, projected: Tensor) -> tuple[Tensor, Tensor]:
         """Views q and gate [rows, Hq, D]."""

@@ -22,9 +22,9 @@ from systone.execute.base import Proofs
 from systone.execute.buckets import readout_bucket, row_bucket
 from systone.execute.gpu_arena import Arena, Room, arena_bytes
 from systone.execute.gpu_gemm import Products
+from systone.execute.gpu_pass import GpuPass
 from systone.execute.graph_outputs import Outputs, Pending
 from systone.execute.graph_passes import GraphedPasses
-from systone.execute.graph_split import SplitPass
 from systone.execute.graph_stage import PassStage, StageRoom
 from systone.execute.selfcheck import Report
 from systone.execute.selfcheck_alone import alone
@@ -86,6 +86,16 @@ class GpuRunner:
         index = self._device.index
         device = torch.device("cuda", torch.cuda.current_device() if index is None else index)
         torch.cuda.set_device(device)
+        try:
+            self._bring_up(device)
+        except torch.OutOfMemoryError as error:
+            raise ConfigError(
+                f"{device} has too little memory for this model and passes of "
+                f"{self._limits.tokens} tokens: {str(error).splitlines()[0]}"
+            ) from error
+        self._compiles.begin()
+
+    def _bring_up(self, device: torch.device) -> None:
         model = self._build(device)
         _check_model(model)
         torch.cuda.synchronize(device)  # the weights were placed on another stream
@@ -96,9 +106,8 @@ class GpuRunner:
         self._outputs = Outputs(split.arena.room.readouts)
         self._state = _description(device, split, stage)
         log.info("self-check: %s", dict(self._report.describe()))
-        self._compiles.begin()
 
-    def _placed(self, model: DecisionModel, device: torch.device) -> tuple[SplitPass, PassStage]:
+    def _placed(self, model: DecisionModel, device: torch.device) -> tuple[GpuPass, PassStage]:
         """The model over an arena, and room for the tables of its passes."""
         config, limits = model.stack.config, self._limits
         kernels, _ = table_of(device)
@@ -109,7 +118,7 @@ class GpuRunner:
         )
         _check_memory(config, room, device)
         angles = _all_angles(config, room.tokens, device)
-        split = SplitPass.of(model, Arena(config, room, device), Products(), angles)
+        split = GpuPass.of(model, Arena(config, room, device), Products(), angles)
         tile = tile_tokens(kernels, config.num_heads, config.num_kv_heads)
         segments = max(limits.segments, _LEAST.segments)
         ancestors = max(limits.ancestors, _LEAST.ancestors)
@@ -211,7 +220,7 @@ def _all_angles(config: TextConfig, positions: int, device: torch.device) -> tor
     return torch.cat([cos, sin], dim=1)
 
 
-def _description(device: torch.device, split: SplitPass, stage: PassStage) -> Mapping[str, Any]:
+def _description(device: torch.device, split: GpuPass, stage: PassStage) -> Mapping[str, Any]:
     properties = torch.cuda.get_device_properties(device)
     room = split.arena.room
     return {

@@ -15,7 +15,7 @@ from typing import Any
 
 from torch import Tensor
 
-from systone.errors import ConfigError
+from systone.errors import ConfigError, EngineFaultError
 from systone.execute.buckets import (
     Bucket,
     Choice,
@@ -25,7 +25,7 @@ from systone.execute.buckets import (
     readout_buckets,
     token_buckets,
 )
-from systone.execute.graph_split import SplitPass
+from systone.execute.gpu_pass import GpuPass
 from systone.execute.graph_stage import Capacity, PassStage
 from systone.execute.graph_store import Graph, GraphStore
 from systone.plan.tables import PassTables
@@ -64,7 +64,7 @@ class GraphedPasses:
 
     def __init__(
         self,
-        split: SplitPass,
+        split: GpuPass,
         stage: PassStage,
         settings: GraphSettings,
         capture: Capture | None,
@@ -99,8 +99,14 @@ class GraphedPasses:
         log.info("%d graphs in %.1f s", len(self.trunks) + len(self.tails), self._seconds)
 
     def launch(self, tables: PassTables) -> Tensor:
-        """Enqueue a pass; FP32 scores [R, 1], valid once the stream gets there."""
+        """Enqueue a pass; FP32 scores [R, 1], valid once the stream gets there. Raises
+        EngineFaultError: a pass larger than what the device was set up for."""
         size = Size.of(tables)
+        if size.states > self.split.arena.room.states:
+            raise EngineFaultError(
+                f"a pass has {size.states} forked states; the device was set up for "
+                f"{self.split.arena.room.states}"
+            )
         readouts = readout_bucket(size.readouts)
         choice = choose(size, self.buckets)
         key = self._trunk_key(choice, size)

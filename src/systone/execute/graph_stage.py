@@ -93,6 +93,7 @@ class PassStage:
         before what is launched next on the current stream.
 
         Raises EngineFaultError: it doesn't fit."""
+        self._require_room(capacity, readouts)
         arrays = work_arrays(tables, self.room.tile_tokens)
         arrays["scan_ptr"] = _deepened(arrays["scan_ptr"], capacity.depth)
         slot, self._next = self._next, (self._next + 1) % _SLOTS
@@ -108,6 +109,17 @@ class PassStage:
         if self._left:
             self._left[slot].record()
         return self._tables(layout, capacity, readouts)
+
+    def _require_room(self, capacity: Capacity, readouts: int) -> None:
+        for name, asked, most in (
+            ("token_ids", capacity.tokens, row_bucket(self.room.tokens)),
+            ("seg_len", capacity.segments, self.room.segments),
+            ("readout_token", readouts, self.room.readouts),
+        ):
+            if asked > most:
+                raise EngineFaultError(
+                    f"a pass has {asked} rows of {name}; the device was set up for {most}"
+                )
 
     def _layout(self, capacity: Capacity) -> Mapping[str, Place]:
         shapes = _trunk_shapes(capacity, self.room.tile_tokens)

@@ -22,9 +22,9 @@ from torch import Tensor
 
 from systone.execute.buckets import readout_buckets, token_buckets
 from systone.execute.gpu_gemm import Products, projections
+from systone.execute.gpu_pass import GpuPass
 from systone.execute.graph_cuda import CudaCapture
 from systone.execute.graph_passes import Capture, GraphedPasses, GraphSettings
-from systone.execute.graph_split import SplitPass
 from systone.execute.graph_stage import PassStage
 from systone.execute.selfcheck import Bits, Clock, Report, check_graphs, check_passes
 from systone.execute.selfcheck_cache import VerdictCache, default_directory
@@ -49,7 +49,7 @@ class StartSettings:
 
 
 def bring_up(
-    split: SplitPass, stage: PassStage, device: torch.device, settings: StartSettings
+    split: GpuPass, stage: PassStage, device: torch.device, settings: StartSettings
 ) -> tuple[GraphedPasses, Report]:
     """Passes ready to serve, and what was found on the way."""
     clock = Clock()
@@ -86,7 +86,7 @@ def _bits(passes: GraphedPasses, tables: PassTables) -> Bits:
 
 
 def _products(
-    split: SplitPass, stage: PassStage, device: torch.device, settings: StartSettings
+    split: GpuPass, stage: PassStage, device: torch.device, settings: StartSettings
 ) -> tuple[dict[Shape, Verdict], bool]:
     """Verdicts by shape, and whether they are an earlier start's."""
     config, room = split.config, split.arena.room
@@ -132,7 +132,7 @@ class _Recording(Products):
         return Products.linear(self, x, weight, out)
 
 
-def _warm_rows(split: SplitPass, stage: PassStage) -> Mapping[Shape, Tensor]:
+def _warm_rows(split: GpuPass, stage: PassStage) -> Mapping[Shape, Tensor]:
     """What the check's own rows bring to every product, from the last layer that has the shape."""
     tables = pass_of(check_rows(split.config.vocab_size), shared=True)
     recording = _Recording()

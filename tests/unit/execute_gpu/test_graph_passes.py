@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from systone.errors import ConfigError
+from systone.errors import ConfigError, EngineFaultError
 from systone.execute.gpu_arena import Room
 from systone.execute.graph_passes import GraphedPasses, GraphSettings
 from systone.execute.graph_stage import PassStage, StageRoom
@@ -154,3 +154,8 @@ def test_without_captures_everything_is_eager() -> None:
 def test_settings_that_hold_nothing_are_refused() -> None:
     with pytest.raises(ConfigError, match="max_count"):
         GraphSettings(max_count=0)
+
+
+def test_more_forked_states_than_there_is_room_for_are_refused() -> None:
+    with pytest.raises(EngineFaultError, match="65 forked states; the device was set up for 64"):
+        made(None).launch(rows(3, 4, stem=65))

@@ -92,3 +92,12 @@ def test_the_largest_pass_fits() -> None:
     stage = PassStage(ROOM, CPU)
     capacity = Capacity(4096, 256, 4096 // 64 + 256, 256)
     assert stage.load(sample_pass(1000, 0), capacity, 64).counts.shape == (COUNTS,)
+
+
+def test_a_pass_beyond_what_the_device_was_set_up_for_is_refused(stage: PassStage) -> None:
+    for capacity, name in ((Capacity(5120, 1, 80, 0), "token_ids"),
+                           (Capacity(64, 300, 300, 0), "seg_len")):  # fmt: skip
+        with pytest.raises(EngineFaultError, match=f"{name}; the device was set up"):
+            stage.load(sample_pass(1000, 0), capacity, 8)
+    with pytest.raises(EngineFaultError, match="readout_token"):
+        stage.load(sample_pass(1000, 0), Capacity(64, 4, 4, 0), 128)
