@@ -101,3 +101,15 @@ def test_a_pass_beyond_what_the_device_was_set_up_for_is_refused(stage: PassStag
             stage.load(sample_pass(1000, 0), capacity, 8)
     with pytest.raises(EngineFaultError, match="readout_token"):
         stage.load(sample_pass(1000, 0), Capacity(64, 4, 4, 0), 128)
+
+
+def test_a_pass_stays_in_its_slot_until_the_pass_after_the_next(stage: PassStage) -> None:
+    capacity = Capacity.of_bucket(Bucket(64), 2)
+    first, second = sample_pass(1000, 1), sample_pass(1000, 2)
+    stage.load(first, capacity, 8)
+    held = [host.clone() for host in stage._hosts]
+    stage.load(second, capacity, 8)
+    changed = [not torch.equal(a, b) for a, b in zip(held, stage._hosts, strict=True)]
+    assert changed == [False, True]
+    stage.load(second, capacity, 8)
+    assert torch.equal(stage._hosts[0], stage._hosts[1])
