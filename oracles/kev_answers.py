@@ -5,6 +5,7 @@ plain Python floats rounded to four decimals.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -17,9 +18,13 @@ def pointer_logits(
     options: torch.Tensor, decide: torch.Tensor, head: Mapping[str, torch.Tensor]
 ) -> torch.Tensor:
     """FP32 [K] from hidden states [K, h] of the options and [h] of the question."""
-    query = torch.nn.functional.linear(decide.float(), head["q.weight"], head["q.bias"])
-    keys = torch.nn.functional.linear(options.float(), head["k.weight"], head["k.bias"])
-    return (keys @ query) / len(query) ** 0.5
+    query: torch.Tensor = torch.nn.functional.linear(
+        decide.float(), head["q.weight"], head["q.bias"]
+    )
+    keys: torch.Tensor = torch.nn.functional.linear(
+        options.float(), head["k.weight"], head["k.bias"]
+    )
+    return keys @ query / math.sqrt(len(query))
 
 
 def answer(question: Mapping[str, Any], logits: Sequence[float], temperature: float) -> Any:

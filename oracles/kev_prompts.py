@@ -72,7 +72,7 @@ def pack(request: Mapping[str, Any], encode: Encode) -> Packed:
 
 def options(question: Mapping[str, Any]) -> list[str]:
     """Option texts before escaping, in the order they are scored."""
-    criteria = question.get("criteria")
+    criteria: Any = question.get("criteria")
     if question["type"] == "score":
         return [shown(level) for level in criteria]
     if question["type"] == "choice":

@@ -40,24 +40,29 @@ class Served:
 
 
 class Catalog:
-    """Raises ConfigError if there is no model, or if two would answer to one name."""
+    """Names are a model's own; an alias that several models go by means the first of them, and is
+    listed by that one only. Raises ConfigError if there is no model, or if two have one name."""
 
     def __init__(
         self, models: Sequence[tuple[Loaded, ModelSettings]], *, jev_aliases: bool
     ) -> None:
         if not models:
             raise ConfigError("no model to serve")
-        self.served = tuple(
-            Served(_card(loaded.adapter.card, jev_aliases and i == 0), loaded, settings)
-            for i, (loaded, settings) in enumerate(models)
-        )
+        cards = [loaded.adapter.card for loaded, _ in models]
+        names = [card.name for card in cards]
+        for name in names:
+            if names.count(name) > 1:
+                raise ConfigError(f"two models would answer to the name {name!r}")
+        taken = {name for card in cards for name in _own_names(card)}
         self._by_name: dict[str, Served] = {}
-        for served in self.served:
-            card = served.card
-            for name in (card.name, *card.aliases, f"{card.name}@{card.revision}"):
-                other = self._by_name.setdefault(name, served)
-                if other is not served:
-                    raise ConfigError(f"two models would answer to the name {name!r}")
+        served = []
+        for i, (loaded, settings) in enumerate(models):
+            card = _with_aliases(cards[i], JEV_ALIASES if jev_aliases and i == 0 else (), taken)
+            taken.update(card.aliases)
+            served.append(Served(card, loaded, settings))
+            for name in (*_own_names(card), *card.aliases):
+                self._by_name[name] = served[-1]
+        self.served = tuple(served)
 
     @property
     def by_name(self) -> Mapping[str, Served]:
@@ -73,9 +78,14 @@ class Catalog:
         return served
 
 
-def _card(card: ModelCard, jev_aliases: bool) -> ModelCard:
-    extra = [name for name in JEV_ALIASES if jev_aliases and name not in card.aliases]
-    return replace(card, aliases=(*card.aliases, *extra))
+def _own_names(card: ModelCard) -> tuple[str, str]:
+    return card.name, f"{card.name}@{card.revision}"
+
+
+def _with_aliases(card: ModelCard, extra: Sequence[str], taken: set[str]) -> ModelCard:
+    """The card with the aliases, its own and the extra ones, that nobody before it has."""
+    wanted = dict.fromkeys((*card.aliases, *extra))
+    return replace(card, aliases=tuple(name for name in wanted if name not in taken))
 
 
 def brief(card: ModelCard) -> str:

@@ -143,6 +143,19 @@ class ModelSettings:
         _one_of("contract", "keep-head", "keep-tail", "refuse"),
         "too long a state: contract (what the model's own does), keep-head, keep-tail, refuse",
     )
+    preset: str | None = _setting(
+        None, _optional(str), "prompt format of a label read-out; none: decision.json's, or letters"
+    )
+    readout: str | None = _setting(
+        None,
+        _optional(_one_of("label", "statement")),
+        "how a causal model is read; none: decision.json's, or label",
+    )
+    orders: str | None = _setting(
+        None,
+        _optional(_one_of("none", "reverse", "rotate")),
+        "option orders averaged by a label read-out; none: decision.json's, or none",
+    )
     device: str = _setting("auto", _device, "auto, cpu, cuda or cuda:N")
     dtype: str = _setting(
         "auto", _one_of("auto", "float32", "bfloat16"), "auto: bfloat16 on a GPU, float32 on a CPU"

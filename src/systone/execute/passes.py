@@ -106,8 +106,8 @@ class PassExecutor(Executor[Prepared]):
             raise ConfigError(
                 "policy fixed: this device's matrix products are not proven invariant"
             )
-        if policy == "shared" and proofs.sharing is False:
-            raise ConfigError("policy shared: the self-check refused sharing on this device")
+        if policy in ("shared", "auto") and proofs.sharing is False:
+            raise ConfigError(f"policy {policy}: the self-check refused sharing on this device")
         self._may_share = proofs.sharing is not False
 
     def close(self) -> None:

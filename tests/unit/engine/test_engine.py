@@ -160,6 +160,19 @@ def test_names_aliases_and_revisions_find_their_model() -> None:
         assert engine.exact_name("jev-latest") == "one@r1"
 
 
+def test_an_alias_of_several_models_means_the_first_and_a_name_means_its_owner() -> None:
+    """Two sizes of a family share its short names, and an alias may be a neighbour's own name."""
+    models = [
+        fake_model("big", aliases=("family", "small")),
+        fake_model("small", aliases=("family", "tiny")),
+    ]
+    with Engine(models) as engine:
+        assert engine.cards[0].aliases == ("family", "jev-latest", "jev-preview")
+        assert engine.cards[1].aliases == ("tiny",)
+        for name, owner in (("family", "big"), ("small", "small"), ("tiny", "small")):
+            assert engine.decide("x", WET, name).model == owner
+
+
 def test_jev_aliases_can_be_refused() -> None:
     with (
         Engine([fake_model()], EngineConfig(jev_aliases=False)) as engine,
@@ -168,7 +181,7 @@ def test_jev_aliases_can_be_refused() -> None:
         engine.decide("x", WET, "jev-latest")
 
 
-@pytest.mark.parametrize("models", [[], [fake_model("a"), fake_model("b", aliases=("a",))]])
+@pytest.mark.parametrize("models", [[], [fake_model("a"), fake_model("b"), fake_model("a")]])
 def test_no_model_or_two_of_one_name_stop_the_start(models) -> None:
     with pytest.raises(ConfigError):
         Engine(models).start()

@@ -92,6 +92,13 @@ def check(state: str, pending: Pending) -> str:
     return "answer"
 
 
+def lose_device(engine: Engine, executor: FakeExecutor) -> None:
+    """In the middle of the work, however slow the machine: after the tenth batch."""
+    while len(executor.batches) < 10:
+        time.sleep(0.001)
+    engine._crashed(RuntimeError("lost"))
+
+
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("loses_device", [False, True])
 def test_every_accepted_request_ends_exactly_once(seed: int, loses_device: bool) -> None:
@@ -101,7 +108,7 @@ def test_every_accepted_request_ends_exactly_once(seed: int, loses_device: bool)
         executor.fault = faults
         callers = Callers(engine, seed)
         if loses_device:
-            threading.Timer(0.05, engine._crashed, [RuntimeError("lost")]).start()
+            threading.Thread(target=lose_device, args=(engine, executor), daemon=True).start()
         callers.run()
     assert len(callers.pending) + callers.refused == 6 * 60
     assert callers.counts == Counter({id(pending): 1 for _, pending in callers.pending})

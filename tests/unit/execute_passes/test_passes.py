@@ -229,15 +229,16 @@ def test_fixed_starts_only_where_products_are_proven_invariant():
     PassExecutor(Checked(found=Proofs(m_invariant=True)), PassBudget(), Sharing("fixed")).start()
 
 
-def test_shared_does_not_start_where_the_self_check_refused_it():
-    refused = PassExecutor(Checked(found=Proofs(True, False)), PassBudget(), Sharing("shared"))
-    with pytest.raises(ConfigError, match="policy shared"):
+@pytest.mark.parametrize("policy", ["shared", "auto"])
+def test_a_sharing_policy_does_not_start_where_the_self_check_refused_it(policy):
+    refused = PassExecutor(Checked(found=Proofs(True, False)), PassBudget(), Sharing(policy))
+    with pytest.raises(ConfigError, match=f"policy {policy}"):
         refused.start()
-    PassExecutor(HashRunner(), PassBudget(), Sharing("shared")).start()
+    PassExecutor(HashRunner(), PassBudget(), Sharing(policy)).start()
 
 
-@pytest.mark.parametrize("policy", ["default", "auto"])
-def test_where_sharing_was_refused_every_row_runs_its_own_path(policy):
+def test_where_sharing_was_refused_the_default_runs_every_row_on_its_own_path():
+    policy = "default"
     runner = Checked(found=Proofs(sharing=False))
     executor = PassExecutor(runner, PassBudget(), Sharing(policy))
     executor.start()

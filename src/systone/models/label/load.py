@@ -11,7 +11,7 @@ import logging
 import time
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from systone.errors import ConfigError
 from systone.models.base import Adapter, Executor, Loaded
@@ -19,7 +19,7 @@ from systone.models.label.adapter import LabelAdapter
 from systone.models.label.card import Source, card_of
 from systone.models.label.frame import Frame, chat_frame, plain_frame
 from systone.models.label.labels import MAX_LABELS, Labels, find_labels
-from systone.models.label.options import LabelOptions, read_options
+from systone.models.label.options import LabelOptions, Mode, Orders, read_options
 from systone.models.label.presets import PRESETS, Listing, Preset, Text
 from systone.models.label.rows import RowPlanner
 from systone.models.label.settings_file import read_object
@@ -63,12 +63,18 @@ def load_directory(
 ) -> Loaded:
     """Serve a causal language model by its label tokens or by statements.
 
-    `options` None: `decision.json` beside the model, else the defaults. Raises ConfigError: one
-    line; for labels that can't be read it names the label and its ids."""
+    `options` None: what the settings say, else `decision.json` beside the model, else the
+    defaults. Raises ConfigError: one line; for labels that can't be read it names the label and
+    its ids."""
     _require_extras(directory)
     from systone.execute.causal_lm_text import open_text
 
-    chosen = read_options(directory) if options is None else options
+    chosen = options or read_options(
+        directory,
+        preset=settings.preset,
+        mode=cast("Mode | None", settings.readout),
+        orders=cast("Orders | None", settings.orders),
+    )
     text = open_text(directory)
     backend = _backend(directory, chosen)
     tokens = PromptTokens(
