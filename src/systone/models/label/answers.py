@@ -12,23 +12,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from systone.models.calibration import (
-    argmax,
-    choice_confidence,
-    expected_level,
-    score_confidence,
-    softmax,
-)
+from systone.models.answering import answer_of
+from systone.models.calibration import softmax
 from systone.models.label.rows import AskedQuestion, AskedRow
-from systone.protocol.types import (
-    Answer,
-    Choice,
-    ChoiceAnswer,
-    Noul,
-    NoulAnswer,
-    Question,
-    ScoreAnswer,
-)
+from systone.protocol.types import Answer, Noul, NoulAnswer, Question
 
 __all__ = ["answer_from", "label_scores", "option_scores"]
 
@@ -63,19 +50,7 @@ def answer_from(question: Question, scores: Sequence[float]) -> Answer:
     probabilities = softmax(scores)
     if isinstance(question, Noul):
         return NoulAnswer(probabilities[YES])
-    if isinstance(question, Choice):
-        names = list(question.criteria)
-        return ChoiceAnswer(
-            choice=names[argmax(probabilities)],
-            probabilities=dict(zip(names, probabilities, strict=True)),
-            confidence=choice_confidence(probabilities),
-        )
-    return ScoreAnswer(
-        score=expected_level(probabilities),
-        legend=tuple(question.criteria),
-        probabilities=probabilities,
-        confidence=score_confidence(probabilities),
-    )
+    return answer_of(question, probabilities)
 
 
 def _mean(rows: Sequence[Sequence[float]], temperature: float) -> list[float]:

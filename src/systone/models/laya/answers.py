@@ -8,22 +8,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from systone.models.calibration import (
-    argmax,
-    choice_confidence,
-    expected_level,
-    score_confidence,
-    softmax,
-)
-from systone.protocol.types import (
-    Answer,
-    Choice,
-    ChoiceAnswer,
-    Noul,
-    NoulAnswer,
-    Question,
-    ScoreAnswer,
-)
+from systone.models.answering import answer_of
+from systone.models.calibration import softmax
+from systone.protocol.types import Answer, Noul, NoulAnswer, Question
 
 __all__ = ["answer", "own_confidence"]
 
@@ -36,23 +23,7 @@ def answer(
     own = own_confidence(question, probabilities)
     if isinstance(question, Noul):
         return NoulAnswer(probabilities[1]), own
-    if isinstance(question, Choice):
-        names = list(question.criteria)
-        made = ChoiceAnswer(
-            choice=names[argmax(probabilities)],
-            probabilities=dict(zip(names, probabilities, strict=True)),
-            confidence=choice_confidence(probabilities),
-        )
-        return made, own
-    return (
-        ScoreAnswer(
-            score=expected_level(probabilities),
-            legend=tuple(question.criteria),
-            probabilities=probabilities,
-            confidence=score_confidence(probabilities),
-        ),
-        own,
-    )
+    return answer_of(question, probabilities), own
 
 
 def own_confidence(question: Question, probabilities: Sequence[float]) -> Mapping[str, float]:

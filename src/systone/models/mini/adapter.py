@@ -11,6 +11,7 @@ import numpy as np
 
 from systone.errors import RequestError
 from systone.models import calibration
+from systone.models.answering import answer_of
 from systone.models.base import Adapter, Cost, ModelCard, Prepared, Readout
 from systone.models.mini.card import CARD
 from systone.models.mini.constants import MAX_REQUEST_PIECES, MAX_TEXT_PIECES
@@ -23,14 +24,12 @@ from systone.models.pytext import text_of
 from systone.protocol.types import (
     Answer,
     Choice,
-    ChoiceAnswer,
     Decision,
     Noul,
     NoulAnswer,
     Question,
     Request,
     Score,
-    ScoreAnswer,
     Usage,
 )
 
@@ -92,8 +91,8 @@ class MiniAdapter(Adapter):
             return NoulAnswer(calibration.sigmoid(noul_log_odds(table, rows, scored=self._scored)))
         assert isinstance(rows, OptionRows)
         if isinstance(question, Choice):
-            return _choice(question, choice_scores(table, rows))
-        return _score(question, level_scores(table, rows))
+            return answer_of(question, calibration.softmax(choice_scores(table, rows)))
+        return answer_of(question, calibration.softmax(level_scores(table, rows)))
 
 
 def check_length(pieces: int, loc: Loc) -> None:
@@ -120,26 +119,6 @@ def _views(pieces: Pieces, *, sentences: bool) -> tuple[tuple[Ids, ...], tuple[I
         return (), ()
     windows = windows_of(pieces)
     return windows, sentences_of(pieces) if sentences or len(windows) > 1 else ()
-
-
-def _choice(question: Choice, scores: Sequence[float]) -> ChoiceAnswer:
-    probabilities = calibration.softmax(scores)
-    names = list(question.criteria)
-    return ChoiceAnswer(
-        choice=names[calibration.argmax(probabilities)],
-        probabilities=dict(zip(names, probabilities, strict=True)),
-        confidence=calibration.choice_confidence(probabilities),
-    )
-
-
-def _score(question: Score, scores: Sequence[float]) -> ScoreAnswer:
-    probabilities = calibration.softmax(scores)
-    return ScoreAnswer(
-        score=calibration.expected_level(probabilities),
-        legend=tuple(question.criteria),
-        probabilities=probabilities,
-        confidence=calibration.score_confidence(probabilities),
-    )
 
 
 def _refuse_assets(request: Request) -> None:

@@ -4,23 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from systone.models.calibration import (
-    argmax,
-    choice_confidence,
-    expected_level,
-    score_confidence,
-    sigmoid,
-    softmax,
-)
-from systone.protocol.types import (
-    Answer,
-    Choice,
-    ChoiceAnswer,
-    Noul,
-    NoulAnswer,
-    Question,
-    ScoreAnswer,
-)
+from systone.models.answering import answer_of
+from systone.models.calibration import sigmoid, softmax
+from systone.protocol.types import Answer, Noul, NoulAnswer, Question
 
 
 def num_rows(question: Question) -> int:
@@ -32,17 +18,4 @@ def answer(question: Question, scores: Sequence[float], temperature: float) -> A
     """The answer from the question's raw scores, one per row; a Noul's logits are [0, score]."""
     if isinstance(question, Noul):
         return NoulAnswer(sigmoid(scores[0], temperature))
-    probabilities = softmax(scores, temperature)
-    if isinstance(question, Choice):
-        names = list(question.criteria)
-        return ChoiceAnswer(
-            choice=names[argmax(probabilities)],
-            probabilities=dict(zip(names, probabilities, strict=True)),
-            confidence=choice_confidence(probabilities),
-        )
-    return ScoreAnswer(
-        score=expected_level(probabilities),
-        legend=tuple(question.criteria),
-        probabilities=probabilities,
-        confidence=score_confidence(probabilities),
-    )
+    return answer_of(question, softmax(scores, temperature))

@@ -6,7 +6,6 @@ The only file of the family that needs torch, and only inside its functions.
 from __future__ import annotations
 
 import logging
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,8 +14,9 @@ from systone.models.base import Loaded
 from systone.models.open_jev.adapter import OpenJevAdapter
 from systone.models.open_jev.card import OpenJevCheckpoint, OpenJevSettings
 from systone.models.open_jev.warmup import WARMUP
+from systone.models.placement import LoggedProgress, budget_of, device_of, dtype_of, written
 from systone.models.qwen_tokens import load_tokenizer
-from systone.plan import PassBudget, Sharing
+from systone.plan import Sharing
 
 if TYPE_CHECKING:
     import torch
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 __all__ = ["load_directory", "recognises", "serve_weights"]
 
 log = logging.getLogger("systone.models.open_jev")
-
-_PROGRESS_S = 5.0  # a line in the log at most this often
 
 # A package's description, in the places a package may be in; or an export's.
 _MARKS = (
@@ -58,11 +56,11 @@ def load_directory(directory: Path, settings: ModelSettings) -> Loaded:
         directory,
         base=settings.base,
         merge=settings.merge,
-        device=_device(settings.device),
-        progress=_LoggedProgress(),
+        device=device_of(settings.device),
+        progress=LoggedProgress(log),
     )
     log.info("%s: %s", served.provenance.package, served.provenance.verified)
-    return serve_weights(served, settings, release_date=_written(directory))
+    return serve_weights(served, settings, release_date=written(directory))
 
 
 def serve_weights(served: ServedWeights, settings: ModelSettings, *, release_date: str) -> Loaded:
@@ -86,12 +84,7 @@ def serve_weights(served: ServedWeights, settings: ModelSettings, *, release_dat
     from systone.execute.passes import PassExecutor
 
     runner = _runner(served, settings, adapter.max_length)
-    budget = PassBudget(
-        tokens=settings.max_batch_tokens,
-        rows=settings.max_batch_rows if settings.pack else 1,
-        states=settings.max_batch_states,
-    )
-    return Loaded(adapter, PassExecutor(runner, budget, sharing), WARMUP)
+    return Loaded(adapter, PassExecutor(runner, budget_of(settings), sharing), WARMUP)
 
 
 def _runner(served: ServedWeights, settings: ModelSettings, longest_row: int) -> PassRunner:
@@ -101,8 +94,8 @@ def _runner(served: ServedWeights, settings: ModelSettings, longest_row: int) ->
 
     from systone.nn.decision import DecisionModel
 
-    device = _device(settings.device)
-    dtype = _dtype(settings.dtype, device)
+    device = device_of(settings.device)
+    dtype = dtype_of(settings.dtype, device)
 
     def build(place: torch.device) -> DecisionModel:
         return DecisionModel.build(served, dtype=dtype, device=place, consume=True)
@@ -127,39 +120,3 @@ def _runner(served: ServedWeights, settings: ModelSettings, longest_row: int) ->
     )
     graphs = GraphSettings(tokens=settings.max_batch_tokens) if settings.pack else None
     return GpuRunner(build, device, limits, StartSettings(graphs))
-
-
-def _device(name: str) -> torch.device:
-    import torch
-
-    available = torch.cuda.is_available()
-    if name == "auto":
-        return torch.device("cuda" if available else "cpu")
-    if name.startswith("cuda") and not available:
-        raise ConfigError(f"device {name} is not available")
-    return torch.device(name)
-
-
-def _dtype(name: str, device: torch.device) -> torch.dtype:
-    import torch
-
-    if name == "auto":
-        return torch.bfloat16 if device.type == "cuda" else torch.float32
-    return torch.float32 if name == "float32" else torch.bfloat16
-
-
-def _written(directory: Path) -> str:
-    """The day the directory's files were written: packages carry no release date."""
-    return time.strftime("%Y-%m-%d", time.gmtime(directory.stat().st_mtime))
-
-
-class _LoggedProgress:
-    """Long steps of a load as log lines."""
-
-    def __init__(self) -> None:
-        self._next = time.monotonic() + _PROGRESS_S
-
-    def __call__(self, step: str, done: int, total: int) -> None:
-        if time.monotonic() >= self._next:
-            self._next = time.monotonic() + _PROGRESS_S
-            log.info("%s: %d of %d MiB", step, done >> 20, total >> 20)
