@@ -70,7 +70,11 @@ def test_typesafe_sdk_shows_our_sentence_for_a_bad_request(server) -> None:
 
 
 def test_openai_client_reads_decisions(server) -> None:
-    client = openai.OpenAI(api_key="local", base_url=f"{server.url}/v1", max_retries=0, timeout=60)
+    check_openai(server.url)
+
+
+def check_openai(url: str) -> None:
+    client = openai.OpenAI(api_key="local", base_url=f"{url}/v1", max_retries=0, timeout=60)
     questions: list[dict[str, Any]] = [
         {"type": "predicate", "name": "damaged", "instructions": "The item arrived damaged."},
         {
@@ -105,11 +109,14 @@ def test_openai_client_reads_decisions(server) -> None:
     client.close()
 
 
-def jevcompat(url: str, out: Path) -> dict[str, int]:
+def jevcompat(url: str, out: Path, model: str = "jev-latest") -> dict[str, int]:
     """Failed requirements per level, after a run that must end conformant."""
     tool = Path(sys.executable).with_name("jevcompat")
     done = subprocess.run(
-        [tool, "test", url, "--json", str(out)], capture_output=True, text=True, timeout=300
+        [tool, "test", url, "--model", model, "--json", str(out)],
+        capture_output=True,
+        text=True,
+        timeout=300,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     results = json.loads(out.read_text())["results"]

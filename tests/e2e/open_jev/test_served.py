@@ -9,7 +9,14 @@ import pytest
 
 from tests.e2e.conftest import Server
 from tests.e2e.open_jev.conftest import ENV, VECTOR_A, VECTOR_A_USAGE, synthesize, systone
-from tests.e2e.test_official_clients import QUESTIONS, STATE, check_reply, jevcompat, sdk
+from tests.e2e.test_official_clients import (
+    QUESTIONS,
+    STATE,
+    check_openai,
+    check_reply,
+    jevcompat,
+    sdk,
+)
 from tests.numerics import FP32_LOGIT_ABS
 
 pytestmark = pytest.mark.slow
@@ -82,6 +89,10 @@ def test_over_length_is_refused_before_any_forward(jev_server) -> None:
 def test_the_official_sdk_reads_every_answer(jev_server) -> None:
     with sdk(jev_server.url) as client:
         check_reply(client.system_one(STATE, QUESTIONS))
+
+
+def test_the_openai_client_reads_decisions(jev_server) -> None:
+    check_openai(jev_server.url)
 
 
 def test_jevcompat_finds_every_requirement_met(jev_server, tmp_path) -> None:
