@@ -1,6 +1,6 @@
 """For every test: without a GPU, Triton's kernels run in its interpreter.
 
-Triton reads the variable when a kernel is defined, so it must be set before anything imports one."""
+Triton reads the variable when a kernel is defined: it must be set before anything imports one."""
 
 from __future__ import annotations
 
