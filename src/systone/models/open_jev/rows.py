@@ -13,6 +13,7 @@ import numpy as np
 
 from systone.models.open_jev.checks import RequestText
 from systone.models.open_jev.prompt import CHAT_PREFIX, NOUL_TAIL, OPTION_TAIL, whole_prompts
+from systone.models.piece_cache import PieceCache
 from systone.models.qwen_cuts import cut_text
 from systone.plan import I32, Row, Segment
 
@@ -24,10 +25,11 @@ class Tokenizer(Protocol):
 
 
 class RowMaker:
-    """Makes rows with one call of the tokenizer per request. Thread-safe."""
+    """Makes rows with one call of the tokenizer per request, for what is new in it. Thread-safe."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
+        self._pieces = PieceCache()
         fixed = tokenizer.encode_batch([CHAT_PREFIX, OPTION_TAIL, NOUL_TAIL])
         self._prefix, self._option_tail, self._noul_tail = fixed
 
@@ -64,11 +66,16 @@ class RowMaker:
         return None
 
     def _tokenised(self, state_pieces: list[str], text: RequestText) -> dict[str, I32]:
-        pieces = dict.fromkeys(state_pieces)
-        for question in text.questions:
-            pieces[question.head] = None
-            pieces.update(dict.fromkeys(question.options))
-        return dict(zip(pieces, self._tokenizer.encode_batch(list(pieces)), strict=True))
+        asked = dict.fromkeys(
+            piece for question in text.questions for piece in (question.head, *question.options)
+        )
+        ids = self._pieces.find(asked)
+        new = [piece for piece in asked if piece not in ids]
+        state = [piece for piece in dict.fromkeys(state_pieces) if piece not in asked]
+        encoded = self._tokenizer.encode_batch([*new, *state])
+        fresh = dict(zip(new, encoded, strict=False))
+        self._pieces.keep(fresh)
+        return ids | fresh | dict(zip(state, encoded[len(new) :], strict=True))
 
 
 def _ended(segments: dict[str, Segment], ids: dict[str, I32], text: str, tail: I32) -> Segment:
