@@ -1,7 +1,7 @@
 """Every device buffer a pass writes, allocated once.
 
 Sized for the largest pass; a pass takes contiguous views of its own row count. Knows shapes only.
-T rows, R read-outs, h hidden; bf16 unless said.
+T rows, R read-outs, W read-out width, h hidden; bf16 unless said.
 """
 
 from __future__ import annotations
@@ -19,11 +19,13 @@ from systone.nn.config import TextConfig
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """Capacity of a pass: padded tokens and read-outs, recurrent states kept for children."""
+    """Capacity of a pass: padded tokens and read-outs, recurrent states kept for children, scores
+    of a read-out."""
 
     tokens: int
     readouts: int
     states: int
+    width: int = 1
 
 
 class Arena:
@@ -40,11 +42,15 @@ class Arena:
             room.states, heads, config.linear_key_dim, config.linear_value_dim, device=device
         )
         self._scratch = GdnScratch.empty(room.tokens, config.linear_key_heads, heads, device)
-        self.scores = torch.empty(room.readouts, 1, device=device)
+        self.scores = torch.empty(room.readouts, room.width, device=device)
 
     def take(self, name: str, *shape: int) -> Tensor:
         """A view [shape] of buffer `name`, from its start."""
         return self._flat[name][: prod(shape)].view(shape)
+
+    def elements(self, name: str) -> int:
+        """bf16 elements of buffer `name`."""
+        return self._flat[name].numel()
 
     def scratch(self, tokens: int) -> GdnScratch:
         return self._scratch.rows(tokens)
@@ -81,4 +87,4 @@ def arena_bytes(config: TextConfig, room: Room, device: torch.device) -> int:
     units = room.tokens * 2 * config.linear_key_heads * config.linear_key_dim * 2
     scratch = room.tokens * heads * (2 * 64 * 2 + 4 * 4) + units
     blocks = 4 * table_of(device)[1] * 64 * 16 * 4
-    return flat + states + scratch + blocks + room.readouts * 4
+    return flat + states + scratch + blocks + room.readouts * room.width * 4

@@ -3,7 +3,8 @@
 In two parts that can be captured apart: the trunk by token bucket, the tail by read-outs. The trunk
 leaves what the tail reads in the arena, and the tail finds it through the pass's tables.
 Rows are padded to a bucket and pad rows are carried along: every operator treats a row alone, and
-the ones that know tries read true counts from device memory. T padded tokens, R padded read-outs.
+the ones that know tries read true counts from device memory. T padded tokens, R padded read-outs,
+W read-out width.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from torch import Tensor
 
 from systone.execute.gpu_arena import Arena
 from systone.execute.gpu_gemm import Products
+from systone.execute.gpu_head import GpuHead, head_of
 from systone.kernels.attention import triton as attention
 from systone.kernels.conv.triton import causal_conv_silu
 from systone.kernels.gather.triton import gather_rows
 from systone.kernels.gdn.triton import gated_delta_rule
-from systone.kernels.head.triton import scalar_head
 from systone.kernels.norm import triton as norm
 from systone.kernels.rope import triton as rope
 from systone.kernels.swiglu.triton import swiglu
@@ -37,6 +38,7 @@ class GpuPass:
     `taps`: convolution weights [N, 4] stored tap by tap, by the id of the layer's own."""
 
     model: DecisionModel
+    head: GpuHead
     arena: Arena
     products: Products
     angles: Tensor
@@ -47,14 +49,14 @@ class GpuPass:
         mixers = [layer.mixer for layer in model.stack.weights.layers]
         own = [mixer.conv for mixer in mixers if isinstance(mixer, DeltaWeights)]
         taps = {id(weight): weight.t().contiguous().t() for weight in own}
-        return cls(model, arena, products, angles, taps)
+        return cls(model, head_of(model, arena), arena, products, angles, taps)
 
     @property
     def config(self) -> TextConfig:
         return self.model.stack.config
 
     def launch(self, tables: WorkTables) -> Tensor:
-        """Enqueue a pass; FP32 scores [R, 1] in the arena, valid once the stream gets there."""
+        """Enqueue a pass; FP32 scores [R, W] in the arena, valid once the stream gets there."""
         self.trunk(tables)
         return self.tail(tables)
 
@@ -78,7 +80,7 @@ class GpuPass:
             self._delta(normed, last, tables)
 
     def tail(self, tables: WorkTables) -> Tensor:
-        """The last layer for read-out rows, the final norm and the head: FP32 [R, 1]."""
+        """The last layer for read-out rows, the final norm and the head: FP32 [R, W]."""
         layer = self.model.stack.weights.layers[-1]
         rows, hidden = tables.num_readouts, self.config.hidden_size
         every = self.arena.room.tokens
@@ -92,8 +94,7 @@ class GpuPass:
         else:
             mixed = self._delta_tail(layer.mixer, tables)
         self._finish(mixed, layer, self.model.stack.weights.norm, kept, chosen, "last_")
-        scores = self.arena.scores[:rows]
-        return scalar_head(chosen, self.model.head_weight, self.model.head_bias, out=scores)
+        return self.head.launch(chosen, tables, self.arena, self.arena.scores[:rows])
 
     def _mix(
         self, normed: Tensor, layer: LayerWeights, angles: Tensor, tables: WorkTables

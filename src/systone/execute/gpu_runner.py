@@ -22,6 +22,7 @@ from systone.execute.base import Proofs
 from systone.execute.buckets import readout_bucket, row_bucket
 from systone.execute.gpu_arena import Arena, Room, arena_bytes
 from systone.execute.gpu_gemm import Products
+from systone.execute.gpu_head import readout_width
 from systone.execute.gpu_pass import GpuPass
 from systone.execute.graph_outputs import Outputs, Pending
 from systone.execute.graph_passes import GraphedPasses
@@ -103,7 +104,8 @@ class GpuRunner:
         with self._running():
             split, stage = self._placed(model, device)
             self._passes, self._report = bring_up(split, stage, device, self._settings)
-        self._outputs = Outputs(split.arena.room.readouts)
+        room = split.arena.room
+        self._outputs = Outputs(room.readouts, room.width)
         self._state = _description(device, split, stage)
         log.info("self-check: %s", dict(self._report.describe()))
 
@@ -115,6 +117,7 @@ class GpuRunner:
             row_bucket(max(limits.tokens, _LEAST.tokens)),
             readout_bucket(max(limits.readouts, _LEAST.readouts)),
             max(limits.states, _LEAST.states),
+            readout_width(model),
         )
         _check_memory(config, room, device)
         angles = _all_angles(config, room.tokens, device)
@@ -167,7 +170,7 @@ class GpuRunner:
 
     @property
     def head_weight(self) -> torch.Tensor:
-        """FP32 [1, h] on the device. For checks."""
+        """FP32 on the device, rows as the model keeps them. For checks."""
         assert self._passes is not None
         return self._passes.split.model.head_weight
 

@@ -1,7 +1,7 @@
 """Scores on their way to the host: two pinned slots that alternate, outside every graph's pool.
 
 A pass in flight owns a slot until its scores are taken; a third pass first takes the oldest one's.
-R read-outs.
+R read-outs, W read-out width.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _SLOTS = 2
 
 
 class Pending:
-    """Scores FP32 [R, 1] that a stream will have written."""
+    """Scores FP32 [R, W] that a stream will have written."""
 
     def __init__(self, host: Tensor, ready: torch.cuda.Event) -> None:
         self._host: Tensor | None = host
@@ -35,14 +35,14 @@ class Pending:
 class Outputs:
     """Used by one thread and one stream."""
 
-    def __init__(self, readouts: int) -> None:
-        self._hosts = [torch.empty(readouts, 1, pin_memory=True) for _ in range(_SLOTS)]
+    def __init__(self, readouts: int, width: int = 1) -> None:
+        self._hosts = [torch.empty(readouts, width, pin_memory=True) for _ in range(_SLOTS)]
         self._ready = [_event() for _ in range(_SLOTS)]
         self._waiting: list[Pending | None] = [None] * _SLOTS
         self._next = 0
 
     def send(self, scores: Tensor) -> Pending:
-        """Enqueue the copy of device scores [R, 1] behind the pass that computes them."""
+        """Enqueue the copy of device scores [R, W] behind the pass that computes them."""
         slot, self._next = self._next, (self._next + 1) % _SLOTS
         earlier = self._waiting[slot]
         if earlier is not None:

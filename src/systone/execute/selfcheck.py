@@ -112,7 +112,8 @@ def check_graphs(eager: Run, replayed: Run, vocabulary: int) -> bool:
 
 def _restored(bits: Bits, requests: Sequence[Sequence[Row]]) -> Bits:
     """Read-outs of requests run last to first, in the requests' own order."""
-    ends = np.cumsum([len(rows) for rows in reversed(requests)])[:-1]
+    counts = [sum(len(row.readouts or (0,)) for row in rows) for rows in reversed(requests)]
+    ends = np.cumsum(counts)[:-1]
     return np.concatenate(np.split(bits, ends)[::-1])
 
 

@@ -17,15 +17,19 @@ _SEED = 7
 _STATES = (97, 3, CHUNK)  # a state ends inside a chunk, is shorter than a convolution, fills one
 _OPTIONS = (1, 2, 16, 40, CHUNK, CHUNK + 1)
 _PLAIN = (1, CHUNK - 1, CHUNK, CHUNK + 1, 2 * CHUNK + 2)
+_SEVERAL = ((4,), (2, 3, 9), (0, 15, 16, CHUNK))  # rows of several read-outs, the last one an end
 
 
 def check_rows(vocabulary: int) -> list[list[Row]]:
-    """Requests: a state, a question and options of every awkward length, then single segments."""
+    """Requests: a state, a question and options of every awkward length; rows of several read-outs
+    under one state; then single segments."""
     draw = _Draw(vocabulary)
     requests = []
     for state in _STATES:
         head, asked = draw.segment(state), draw.segment(11)
         requests.append([Row((head, asked, draw.segment(n)), 0) for n in _OPTIONS])
+    head = draw.segment(5)
+    requests.append([Row((head, draw.segment(at[-1] + 1)), i, at) for i, at in enumerate(_SEVERAL)])
     requests.append([Row((draw.segment(n),), i) for i, n in enumerate(_PLAIN)])
     return requests
 

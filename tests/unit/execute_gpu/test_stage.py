@@ -29,7 +29,7 @@ def places(tables: WorkTables) -> dict[str, int]:
 def test_what_kernels_read_arrives(stage: PassStage, shared: bool) -> None:
     tables = pass_of(check_rows(1000), shared=shared)
     size = Size.of(tables)
-    staged = stage.load(tables, Capacity.of_size(size, 2112), 32)
+    staged = stage.load(tables, Capacity.of_size(size, 2176), 32)
     arrays = work_arrays(tables, 32)
     arrays["scan_ptr"] = arrays["scan_ptr"][: staged.scan_ptr.shape[0]]
     read = [name for name in arrays if getattr(staged, name).numel()]
@@ -38,7 +38,7 @@ def test_what_kernels_read_arrives(stage: PassStage, shared: bool) -> None:
         array = torch.from_numpy(arrays[name])
         assert torch.equal(getattr(staged, name)[: array.shape[0]], array), name
     assert staged.counts[READOUTS] == size.readouts
-    assert staged.num_tokens == 2112
+    assert staged.num_tokens == 2176
     assert staged.num_readouts == 32
 
 

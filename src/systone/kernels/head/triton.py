@@ -33,14 +33,20 @@ def _fixed_dot(x_ptr, y_ptr, width, N: tl.constexpr):
 
 @triton.jit
 def rows_dot_kernel(
-    x_ptr, y_ptr, bias_ptr, out_ptr, width, stride_x, columns,
-    N: tl.constexpr,
+    x_ptr, y_ptr, bias_ptr, own_ptr, out_ptr, width, stride_x, columns,
+    HAS_BIAS: tl.constexpr, HAS_OWN: tl.constexpr, N: tl.constexpr,
 ):  # fmt: skip
-    """out[r, j] = x[r] . y[j] + bias[j] of every row r and column j."""
+    """out[r, j] = x[r] . y[j] (+ bias[j]) of every column j and row r; with `own`, of the rows r
+    with own[r] == r only."""
     row = tl.program_id(0).to(tl.int64)
     column = tl.program_id(1).to(tl.int64)
+    if HAS_OWN:
+        if tl.load(own_ptr + row) != row:
+            return
     dot = _fixed_dot(x_ptr + row * stride_x, y_ptr + column * width, width, N)
-    tl.store(out_ptr + row * columns + column, dot + tl.load(bias_ptr + column))
+    if HAS_BIAS:
+        dot += tl.load(bias_ptr + column)
+    tl.store(out_ptr + row * columns + column, dot)
 
 
 @triton.jit
@@ -62,6 +68,14 @@ def scalar_head(x: Tensor, weight: Tensor, bias: Tensor, *, out: Tensor | None =
     return out
 
 
+def label_head(x: Tensor, weight: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """See `reference.label_head`."""
+    if out is None:
+        out = torch.empty(x.shape[0], len(weight), dtype=torch.float32, device=x.device)
+    _project(x, weight, None, out)
+    return out
+
+
 def pointer_head(
     query_rows: Tensor,
     key_rows: Tensor,
@@ -72,37 +86,63 @@ def pointer_head(
     k_bias: Tensor,
     *,
     out: Tensor | None = None,
-    scratch: tuple[Tensor, Tensor] | None = None,
 ) -> Tensor:
-    """See `reference.pointer_head`. `scratch`: FP32 [R, d] and [M, d]."""
-    width = q_weight.shape[0]
+    """See `reference.pointer_head`."""
+    width, device = q_weight.shape[0], key_rows.device
     if out is None:
-        out = torch.empty(key_rows.shape[0], 1, dtype=torch.float32, device=key_rows.device)
-    if scratch is None:
-        scratch = (
-            torch.empty(query_rows.shape[0], width, device=key_rows.device),
-            torch.empty(key_rows.shape[0], width, device=key_rows.device),
-        )
-    queries, keys = scratch
+        out = torch.empty(key_rows.shape[0], 1, dtype=torch.float32, device=device)
+    queries = torch.empty(query_rows.shape[0], width, device=device)
+    keys = torch.empty(key_rows.shape[0], width, device=device)
     _project(query_rows, q_weight, q_bias, queries)
     _project(key_rows, k_weight, k_bias, keys)
-    if key_rows.shape[0]:
-        pair_dot_kernel[(key_rows.shape[0],)](
-            keys, queries, query_of, out, width, width**-0.5,
-            N=LANES, num_warps=4, enable_fp_fusion=False,
-        )  # fmt: skip
+    _pair(keys, queries, query_of, out)
     return out
 
 
-def _project(x: Tensor, weight: Tensor, bias: Tensor, out: Tensor) -> None:
+def readout_pointer_head(
+    x: Tensor,
+    query_of: Tensor,
+    q_weight: Tensor,
+    q_bias: Tensor,
+    k_weight: Tensor,
+    k_bias: Tensor,
+    *,
+    out: Tensor,
+    scratch: tuple[Tensor, Tensor],
+) -> Tensor:
+    """`pointer_head` with every row of x [R, h] a candidate and a possible query: candidate r is
+    scored against row query_of[r], whose own query is itself. No other row is projected as one.
+
+    `scratch`: FP32 [R, d] for queries and for keys. -> out FP32 [R, 1]."""
+    queries, keys = scratch
+    _project(x, q_weight, q_bias, queries, own=query_of)
+    _project(x, k_weight, k_bias, keys)
+    _pair(keys, queries, query_of, out)
+    return out
+
+
+def _pair(keys: Tensor, queries: Tensor, query_of: Tensor, out: Tensor) -> None:
+    rows, width = keys.shape
+    if rows:
+        pair_dot_kernel[(rows,)](
+            keys, queries, query_of, out, width, width**-0.5,
+            N=LANES, num_warps=4, enable_fp_fusion=False,
+        )  # fmt: skip
+
+
+def _project(
+    x: Tensor, weight: Tensor, bias: Tensor | None, out: Tensor, own: Tensor | None = None
+) -> None:
     assert x.stride(1) == 1
     assert weight.is_contiguous()
     assert out.is_contiguous()
-    assert weight.dtype == bias.dtype == out.dtype == torch.float32
+    assert weight.dtype == out.dtype == torch.float32
+    assert bias is None or bias.dtype == torch.float32
     rows, columns = out.shape
     if rows == 0:
         return
     rows_dot_kernel[(rows, columns)](
-        x, weight, bias, out, x.shape[1], x.stride(0), columns,
+        x, weight, weight if bias is None else bias, weight if own is None else own, out,
+        x.shape[1], x.stride(0), columns, HAS_BIAS=bias is not None, HAS_OWN=own is not None,
         N=LANES, num_warps=4, enable_fp_fusion=False,
     )  # fmt: skip
