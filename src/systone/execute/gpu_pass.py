@@ -18,7 +18,7 @@ from torch import Tensor
 
 from systone.execute.gpu_arena import Arena
 from systone.execute.gpu_gemm import Products
-from systone.execute.gpu_head import GpuHead, head_of
+from systone.execute.gpu_head import check_head, read_out
 from systone.kernels.attention import triton as attention
 from systone.kernels.conv.triton import causal_conv_silu
 from systone.kernels.gather.triton import gather_rows
@@ -38,7 +38,6 @@ class GpuPass:
     `taps`: convolution weights [N, 4] stored tap by tap, by the id of the layer's own."""
 
     model: DecisionModel
-    head: GpuHead
     arena: Arena
     products: Products
     angles: Tensor
@@ -49,7 +48,8 @@ class GpuPass:
         mixers = [layer.mixer for layer in model.stack.weights.layers]
         own = [mixer.conv for mixer in mixers if isinstance(mixer, DeltaWeights)]
         taps = {id(weight): weight.t().contiguous().t() for weight in own}
-        return cls(model, head_of(model, arena), arena, products, angles, taps)
+        check_head(model, arena)
+        return cls(model, arena, products, angles, taps)
 
     @property
     def config(self) -> TextConfig:
@@ -94,7 +94,8 @@ class GpuPass:
         else:
             mixed = self._delta_tail(layer.mixer, tables)
         self._finish(mixed, layer, self.model.stack.weights.norm, kept, chosen, "last_")
-        return self.head.launch(chosen, tables, self.arena, self.arena.scores[:rows])
+        scores = self.arena.scores[:rows]
+        return read_out(self.model, chosen, tables.readout_query, self.arena, scores)
 
     def _mix(
         self, normed: Tensor, layer: LayerWeights, angles: Tensor, tables: WorkTables

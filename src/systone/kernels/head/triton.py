@@ -40,7 +40,7 @@ def rows_dot_kernel(
     with own[r] == r only."""
     row = tl.program_id(0).to(tl.int64)
     column = tl.program_id(1).to(tl.int64)
-    if HAS_OWN:
+    if HAS_OWN:  # noqa: SIM102 - a compile-time branch
         if tl.load(own_ptr + row) != row:
             return
     dot = _fixed_dot(x_ptr + row * stride_x, y_ptr + column * width, width, N)
