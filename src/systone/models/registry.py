@@ -1,7 +1,8 @@
 """From a model source, as the operator names it, to the adapter and executor that serve it.
 
-A source is a built-in name or a directory; the directory's files say which family it is. Families
-are imported late, and their `load` modules bring torch along only inside `load_directory`.
+A source is a built-in name, a directory, whose files say which family it is, or the recipe of a
+synthetic model. Families are imported late, and their `load` modules bring torch along only inside
+their functions.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from systone.errors import ConfigError
+from systone.models import synthetic
 from systone.models.base import Loaded
 
 if TYPE_CHECKING:
@@ -51,10 +53,11 @@ FAMILIES = (
 
 def check(source: str) -> None:
     """What can be known of a source at once, before anything is loaded. Raises ConfigError."""
-    if source in BUILT_IN or Path(source).is_dir():
-        return
-    names = ", ".join(BUILT_IN)
-    raise ConfigError(f"model {source!r} is neither a built-in name ({names}) nor a directory")
+    if synthetic.is_synthetic(source):
+        synthetic.check(source)
+    elif source not in BUILT_IN and not Path(source).is_dir():
+        names = ", ".join(BUILT_IN)
+        raise ConfigError(f"model {source!r} is neither a built-in name ({names}) nor a directory")
 
 
 def load(source: str, settings: ModelSettings) -> Loaded:
@@ -63,6 +66,8 @@ def load(source: str, settings: ModelSettings) -> Loaded:
     check(source)
     if source in BUILT_IN:
         return BUILT_IN[source](settings)
+    if synthetic.is_synthetic(source):
+        return synthetic.load(source, settings)
     directory = Path(source)
     for family in map(import_module, FAMILIES):
         if family.recognises(directory):
