@@ -76,7 +76,7 @@ def _hashes(path: Path) -> Iterator[str]:
 def _read(path: Path) -> tuple[dict[str, Any], list[Item], list[Record], Any]:
     run = json.loads((path / "run.json").read_bytes())
     items = [Item(**item) for item in json.loads((path / "items.json").read_bytes())]
-    records = from_lines((path / "records.jsonl.gz").read_bytes())
+    records = from_lines((path / "records.jsonl.xz").read_bytes())
     stored = json.loads((path / "figures.json").read_bytes())
     for name, value in (("run.json", run), ("figures.json", stored)):
         if (path / name).read_bytes() != dump(value):

@@ -2,7 +2,7 @@
 
 run.json        what was run: plan, workload, targets, environment, server's modes, samples
 items.json      the sizes of every request of the workload
-records.jsonl.gz   one line per request sent
+records.jsonl.xz  one line per request sent
 figures.json    every figure; tables.md the same for people; *.png plots
 manifest.json   SHA-256 of each of them
 
@@ -21,7 +21,7 @@ from systone.errors import ConfigError
 
 __all__ = ["FORMAT", "MANIFEST", "dump", "manifest_bytes", "new_folder", "write_folder"]
 
-FORMAT = "systone-bench/1"
+FORMAT = "systone-bench/2"
 MANIFEST = "manifest.json"
 
 

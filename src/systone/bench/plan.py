@@ -66,7 +66,9 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """`same_texts`: every block uses variant 0, so that answers can be compared."""
+    """`same_texts`: every block uses variant 0, so that answers can be compared.
+    `same_levels`: every level uses the same variants, round by round, so that its answers can be
+    compared with those of the first level."""
 
     items: int
     levels: tuple[Level, ...]
@@ -76,11 +78,13 @@ class Plan:
     part_size: int = 33
     same_texts: bool = False
     seed: int = 0
+    same_levels: bool = False
 
     def blocks(self) -> Iterator[Block]:
         """Level by level: warm-ups of every target, then the rounds."""
         variant = 0
         for level in self.levels:
+            variant *= not self.same_levels
             for target in self.targets:
                 if self.warmups:
                     items = tuple(i % self.items for i in range(self.warmups))

@@ -59,7 +59,7 @@ def read_series(folders: Sequence[Path]) -> tuple[list[Series], str]:
         try:
             run = json.loads((folder / "run.json").read_bytes())
             figures = json.loads((folder / "figures.json").read_bytes())
-            records = from_lines((folder / "records.jsonl.gz").read_bytes())
+            records = from_lines((folder / "records.jsonl.xz").read_bytes())
             workloads.append(str(run["workload"]["name"]))
             for name, target in run["targets"].items():
                 title = target["name"] if len(folders) == 1 else f"{folder.name}: {target['name']}"

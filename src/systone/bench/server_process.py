@@ -22,8 +22,12 @@ _STOP_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Served:
+    """`model` and `flags`: as it was started."""
+
     url: str
     pid: int
+    model: str
+    flags: tuple[str, ...]
 
 
 @contextmanager
@@ -38,7 +42,7 @@ def served(
     with log.open("wb") as sink:
         process = subprocess.Popen([*command, *flags], stdout=sink, stderr=subprocess.STDOUT)
     try:
-        yield Served(_url(process, model, log, report), process.pid)
+        yield Served(_url(process, model, log, report), process.pid, model, tuple(flags))
     finally:
         process.terminate()
         try:

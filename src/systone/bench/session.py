@@ -21,7 +21,7 @@ from systone.bench.probe import ServerProbe
 from systone.bench.records import from_lines, to_lines
 from systone.bench.run import HttpTarget, Results, client_alone, run_plan
 from systone.bench.run import Target as Answering
-from systone.bench.server_process import served
+from systone.bench.server_process import Served, served
 from systone.bench.tables import markdown
 from systone.bench.wire import Address, Connection
 from systone.errors import ConfigError
@@ -63,13 +63,17 @@ def is_url(target: str) -> bool:
 
 
 def run_http(
-    targets: Mapping[Target, str], plan: Plan, workload: Workload, options: Options, show: Progress
+    targets: Mapping[Target, str | Served],
+    plan: Plan,
+    workload: Workload,
+    options: Options,
+    show: Progress,
 ) -> Report:
-    """Measure servers by URL, and a model by a server started for it.
+    """Measure servers by URL, a model by a server started for it, or one that already runs.
 
     Raises ConfigError when a server can't be reached or started, before anything is measured."""
     for target in targets.values():
-        if not is_url(target):
+        if isinstance(target, str) and not is_url(target):
             registry.check(target)
     new_folder(options.out)
     with ExitStack() as stack:
@@ -83,8 +87,7 @@ def run_http(
         results, modes = _measured(plan, workload, answering, options, show)
     named: dict[Target, dict[str, Any]] = {
         name: {
-            "name": target if is_url(target) else Path(target).name,
-            "flags": [] if is_url(target) else list(options.flags),
+            **_named(target, options),
             "modes": modes[name],
         }
         for name, target in targets.items()
@@ -116,8 +119,21 @@ def _measured(
     return results, {name: target.modes() for name, target in targets.items()}
 
 
+def _named(target: str | Served, options: Options) -> dict[str, Any]:
+    if isinstance(target, Served):
+        return {"name": Path(target.model).name, "flags": list(target.flags)}
+    if is_url(target):
+        return {"name": target, "flags": []}
+    return {"name": Path(target).name, "flags": list(options.flags)}
+
+
 @contextmanager
-def _reached(target: str, options: Options, show: Progress) -> Iterator[tuple[Address, int | None]]:
+def _reached(
+    target: str | Served, options: Options, show: Progress
+) -> Iterator[tuple[Address, int | None]]:
+    if isinstance(target, Served):
+        yield Address.of(target.url, options.api_key), target.pid
+        return
     if is_url(target):
         address = Address.of(target, options.api_key)
         connection = Connection(address, options.timeout_s)
@@ -158,7 +174,7 @@ def _written(
     files = {
         "run.json": dump(run),
         "items.json": dump([asdict(item) for item in workload.items]),
-        "records.jsonl.gz": to_lines(results.records),
+        "records.jsonl.xz": to_lines(results.records),
         "figures.json": dump(figures),
         "tables.md": markdown(run, figures).encode(),
     }
@@ -188,7 +204,7 @@ def _described(workload: Workload) -> dict[str, Any]:
 def _answers_of(path: Path) -> dict[str, str]:
     """Digests of answers by request, from a run's records. Raises ConfigError."""
     try:
-        records = from_lines((path / "records.jsonl.gz").read_bytes())
+        records = from_lines((path / "records.jsonl.xz").read_bytes())
     except (OSError, ValueError) as error:
         raise ConfigError(f"--equal-to {path}: {error}") from None
     found: dict[str, str] = {}

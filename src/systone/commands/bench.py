@@ -49,6 +49,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--warmups", type=int, default=5, help="requests before each level (default: 5)")
     add("--requests", type=int, metavar="N", help="only the first N requests of the workload")
     add("--max-tokens", type=int, metavar="N", help="only requests with no longer candidate")
+    add("--same-levels", action="store_true", help="the same texts at every level, round by round")
     add("--same-texts", action="store_true", help="the same texts every round: answers compare")
     add("--equal-to", type=Path, metavar="DIR", help="answers must equal those of that run")
     add("--against", metavar="URL", help="a second server, in balanced order, with intervals")
@@ -178,6 +179,7 @@ def _prepared(
         part_size=args.part,
         same_texts=args.same_texts or not workload.varies,
         seed=args.seed,
+        same_levels=args.same_levels,
     )
     return workload, plan
 

@@ -77,3 +77,12 @@ def test_a_block_never_has_more_connections_than_requests() -> None:
     assert Level("closed", 64).workers(5) == 5
     assert Level("closed", 4).workers(5) == 4
     assert Level("open", 4.0).workers(1000) == 256
+
+
+def test_levels_can_ask_the_same_texts_round_by_round() -> None:
+    blocks = list(Plan(items=7, levels=LEVELS, same_levels=True).blocks())
+    by_level = {
+        level.key: [(b.round, b.variant) for b in blocks if b.level == level] for level in LEVELS
+    }
+    assert by_level["c1"] == [(WARMUP_ROUND, 0), (0, 1), (1, 2), (2, 3)]
+    assert by_level["c16"] == by_level["r2.5"] == by_level["c1"]

@@ -22,7 +22,7 @@ from systone.bench.sizes import Sizer
 from systone.errors import ConfigError
 from tests.unit.bench.conftest import StubServer, request, running_stub, write_requests
 
-FILES = {"run.json", "items.json", "records.jsonl.gz", "figures.json", "tables.md"}
+FILES = {"run.json", "items.json", "records.jsonl.xz", "figures.json", "tables.md"}
 
 
 def measure(
@@ -53,7 +53,7 @@ def test_a_run_writes_every_request_and_what_the_server_said(
     stub: StubServer, requests_file: Path, tmp_path: Path
 ) -> None:
     report = measure(stub, requests_file, tmp_path / "out")
-    records = from_lines((tmp_path / "out" / "records.jsonl.gz").read_bytes())
+    records = from_lines((tmp_path / "out" / "records.jsonl.xz").read_bytes())
     mine = [record for record in records if record.target == "a"]
     assert len(mine) == 2 * (2 + 2 * 9) == stub.answered
     levels = {(level["target"], level["level"]): level for level in report.figures["levels"]}
@@ -121,9 +121,9 @@ def test_answers_can_be_held_to_those_of_another_run(
     report = measure(stub, requests_file, tmp_path / "two", equal_to=tmp_path / "one")
     answers = report.figures["answers"]
     assert (answers["compared"], answers["compared_and_different"]) == (40, 0)
-    records = from_lines((tmp_path / "one" / "records.jsonl.gz").read_bytes())
+    records = from_lines((tmp_path / "one" / "records.jsonl.xz").read_bytes())
     other = [r if r.item != "q1" else _answering(r, "other") for r in records]
-    (tmp_path / "one" / "records.jsonl.gz").write_bytes(to_lines(other))
+    (tmp_path / "one" / "records.jsonl.xz").write_bytes(to_lines(other))
     report = measure(stub, requests_file, tmp_path / "three", equal_to=tmp_path / "one")
     assert report.figures["answers"]["compared_and_different"] == 2 * 3  # 2 levels, 1 warm-up each
 
@@ -217,10 +217,10 @@ def test_a_figure_that_the_records_do_not_give_is_red_though_the_hashes_fit(
 
 
 def test_a_record_left_out_is_red_though_hashes_and_figures_fit(folder: Path) -> None:
-    records = from_lines((folder / "records.jsonl.gz").read_bytes())[:-1]
+    records = from_lines((folder / "records.jsonl.xz").read_bytes())[:-1]
     items = [Item(**item) for item in json.loads((folder / "items.json").read_bytes())]
     run = json.loads((folder / "run.json").read_bytes())
-    (folder / "records.jsonl.gz").write_bytes(to_lines(records))
+    (folder / "records.jsonl.xz").write_bytes(to_lines(records))
     (folder / "figures.json").write_bytes(
         dump(figures_of(records, items, run["samples"], run["plan"]["seed"]))
     )
