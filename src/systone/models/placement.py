@@ -1,4 +1,5 @@
-"""Where a directory's model runs and when it was made: what every family's loader asks.
+"""Where a directory's model runs, on which runner, and when it was made: what every family's
+loader asks.
 
 Needs torch, and only inside its functions.
 """
@@ -7,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,8 +19,12 @@ if TYPE_CHECKING:
     import torch
 
     from systone.config import ModelSettings
+    from systone.execute.base import PassRunner
+    from systone.nn.decision import DecisionModel
 
-__all__ = ["LoggedProgress", "budget_of", "device_of", "dtype_of", "written"]
+__all__ = ["LoggedProgress", "budget_of", "device_of", "dtype_of", "runner_of", "written"]
+
+log = logging.getLogger(__name__)
 
 _PROGRESS_S = 5.0  # a line in the log at most this often
 
@@ -51,6 +57,44 @@ def budget_of(settings: ModelSettings) -> PassBudget:
         rows=settings.max_batch_rows if settings.pack else 1,
         states=settings.max_batch_states,
     )
+
+
+def runner_of(
+    build: Callable[[torch.device], DecisionModel],
+    settings: ModelSettings,
+    *,
+    longest_row: int,
+    readouts: int = 1,
+) -> PassRunner:
+    """Our kernels for bf16 on a GPU, plain torch elsewhere; `describe` says which. `--pack off` is
+    eager: no graphs. `longest_row`: in tokens; `readouts`: the most that one row may have.
+
+    Raises ConfigError: a GPU without triton."""
+    import torch
+
+    device = device_of(settings.device)
+    if device.type != "cuda" or dtype_of(settings.dtype, device) != torch.bfloat16:
+        from systone.execute.torch_runner import TorchRunner
+
+        if device.type == "cuda":
+            log.warning("float32 on a GPU runs in plain torch, without our kernels or graphs")
+        return TorchRunner(build, device)
+    try:
+        from systone.execute.gpu_runner import GpuLimits, GpuRunner
+        from systone.execute.graph_passes import GraphSettings
+        from systone.execute.selfcheck_start import StartSettings
+    except ImportError as missing:
+        raise ConfigError(f"a GPU needs triton; install systone[gpu] ({missing})") from None
+    segments = max(settings.max_batch_tokens, 1024)
+    limits = GpuLimits(
+        tokens=max(settings.max_batch_tokens, longest_row),
+        readouts=max(settings.max_batch_rows, readouts),
+        states=settings.max_batch_states,
+        segments=segments,
+        ancestors=4 * segments,
+    )
+    graphs = GraphSettings(tokens=settings.max_batch_tokens) if settings.pack else None
+    return GpuRunner(build, device, limits, StartSettings(graphs))
 
 
 def written(directory: Path) -> str:

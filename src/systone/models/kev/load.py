@@ -13,8 +13,16 @@ from systone.errors import ConfigError
 from systone.models.base import Loaded
 from systone.models.kev.adapter import KevAdapter
 from systone.models.kev.card import KevCheckpoint, KevSettings
+from systone.models.kev.prompt import MAX_LEVELS, MAX_OPTIONS
 from systone.models.kev.warmup import WARMUP
-from systone.models.placement import LoggedProgress, budget_of, device_of, dtype_of, written
+from systone.models.placement import (
+    LoggedProgress,
+    budget_of,
+    device_of,
+    dtype_of,
+    runner_of,
+    written,
+)
 from systone.models.qwen_tokens import load_tokenizer
 from systone.plan import Sharing
 
@@ -76,13 +84,14 @@ def serve_weights(served: ServedWeights, settings: ModelSettings, *, release_dat
         KevSettings(max_length=settings.max_length, truncate=_truncates(settings), sharing=sharing),
     )
     from systone.execute.passes import PassExecutor
-    from systone.execute.torch_runner import TorchRunner
     from systone.nn.pointer_model import PointerModel
 
-    device = device_of(settings.device)
-    dtype = dtype_of(settings.dtype, device)
-    runner = TorchRunner(
-        lambda place: PointerModel.build(served, dtype=dtype, device=place, consume=True), device
+    dtype = dtype_of(settings.dtype, device_of(settings.device))
+    runner = runner_of(
+        lambda place: PointerModel.build(served, dtype=dtype, device=place, consume=True),
+        settings,
+        longest_row=adapter.limits.row,
+        readouts=max(MAX_OPTIONS, MAX_LEVELS) + 1,  # a row's options and its end
     )
     return Loaded(adapter, PassExecutor(runner, budget_of(settings), sharing), WARMUP)
 

@@ -26,8 +26,9 @@ from systone.models.label.settings_file import read_object
 from systone.models.label.statements import StatementAdapter
 from systone.models.label.tokens import PromptTokens, control_tokens
 from systone.models.label.warmup import WARMUP
+from systone.models.placement import budget_of, device_of, dtype_of, runner_of
 from systone.models.qwen_tokens import CLASS_PATTERN, FILE_PATTERN
-from systone.plan import PassBudget, Sharing
+from systone.plan import Sharing
 
 if TYPE_CHECKING:
     import torch
@@ -127,35 +128,35 @@ def _by_labels(
     adapter: Adapter = LabelAdapter(
         card, RowPlanner(preset, labels, options.orders), framed, labels, options, sharing
     )
-    return Loaded(adapter, _passes(directory, settings, backend, labels, sharing), WARMUP)
+    executor = _passes(directory, settings, backend, labels, sharing, limit)
+    return Loaded(adapter, executor, WARMUP)
 
 
 def _passes(
-    directory: Path, settings: ModelSettings, backend: str, labels: Labels, sharing: Sharing
+    directory: Path,
+    settings: ModelSettings,
+    backend: str,
+    labels: Labels,
+    sharing: Sharing,
+    longest_row: int,
 ) -> Executor[Any]:
     from systone.execute.passes import PassExecutor
 
     device, dtype = _place(settings)
     runner: PassRunner
     if backend == "own":
-        runner = _own_runner(directory, labels, device, dtype)
+        runner = _own_runner(directory, settings, labels, dtype, longest_row)
     else:
         from systone.execute.causal_lm import CausalLm
         from systone.execute.causal_lm_runner import CausalLmRunner
 
         runner = CausalLmRunner(CausalLm(directory, device, dtype), labels.token_ids)
-    budget = PassBudget(
-        tokens=settings.max_batch_tokens,
-        rows=settings.max_batch_rows if settings.pack else 1,
-        states=settings.max_batch_states,
-    )
-    return PassExecutor(runner, budget, sharing)
+    return PassExecutor(runner, budget_of(settings), sharing)
 
 
 def _own_runner(
-    directory: Path, labels: Labels, device: torch.device, dtype: torch.dtype
+    directory: Path, settings: ModelSettings, labels: Labels, dtype: torch.dtype, longest_row: int
 ) -> PassRunner:
-    from systone.execute.torch_runner import TorchRunner
     from systone.nn.label_model import LabelModel
     from systone.weights.plain import load_plain
 
@@ -165,7 +166,7 @@ def _own_runner(
             weights.tensors, weights.config, weights.rows, dtype=dtype, device=place, consume=True
         )
 
-    return TorchRunner(build, device)
+    return runner_of(build, settings, longest_row=longest_row)
 
 
 def _statements(directory: Path, settings: ModelSettings) -> Executor[Any]:
@@ -242,14 +243,5 @@ def _source(directory: Path, text: CausalLmText) -> Source:
 
 
 def _place(settings: ModelSettings) -> tuple[torch.device, torch.dtype]:
-    """Device and dtype: bfloat16 on a GPU and float32 on a CPU unless the operator says so."""
-    import torch
-
-    available = torch.cuda.is_available()
-    name = settings.device
-    if name.startswith("cuda") and not available:
-        raise ConfigError(f"device {name} is not available")
-    device = torch.device(("cuda" if available else "cpu") if name == "auto" else name)
-    if settings.dtype == "auto":
-        return device, torch.bfloat16 if device.type == "cuda" else torch.float32
-    return device, torch.float32 if settings.dtype == "float32" else torch.bfloat16
+    device = device_of(settings.device)
+    return device, dtype_of(settings.dtype, device)

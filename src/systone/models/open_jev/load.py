@@ -14,15 +14,19 @@ from systone.models.base import Loaded
 from systone.models.open_jev.adapter import OpenJevAdapter
 from systone.models.open_jev.card import OpenJevCheckpoint, OpenJevSettings
 from systone.models.open_jev.warmup import WARMUP
-from systone.models.placement import LoggedProgress, budget_of, device_of, dtype_of, written
+from systone.models.placement import (
+    LoggedProgress,
+    budget_of,
+    device_of,
+    dtype_of,
+    runner_of,
+    written,
+)
 from systone.models.qwen_tokens import load_tokenizer
 from systone.plan import Sharing
 
 if TYPE_CHECKING:
-    import torch
-
     from systone.config import ModelSettings
-    from systone.execute.base import PassRunner
     from systone.weights.merged import ServedWeights
 
 __all__ = ["load_directory", "recognises", "serve_weights"]
@@ -82,41 +86,12 @@ def serve_weights(served: ServedWeights, settings: ModelSettings, *, release_dat
         OpenJevSettings(max_length=settings.max_length, sharing=sharing),
     )
     from systone.execute.passes import PassExecutor
-
-    runner = _runner(served, settings, adapter.max_length)
-    return Loaded(adapter, PassExecutor(runner, budget_of(settings), sharing), WARMUP)
-
-
-def _runner(served: ServedWeights, settings: ModelSettings, longest_row: int) -> PassRunner:
-    """Our kernels for bf16 on a GPU, plain torch elsewhere. Either takes the weights over tensor by
-    tensor when it starts. `--pack off` is eager: no graphs."""
-    import torch
-
     from systone.nn.decision import DecisionModel
 
-    device = device_of(settings.device)
-    dtype = dtype_of(settings.dtype, device)
-
-    def build(place: torch.device) -> DecisionModel:
-        return DecisionModel.build(served, dtype=dtype, device=place, consume=True)
-
-    if device.type != "cuda" or dtype != torch.bfloat16:
-        from systone.execute.torch_runner import TorchRunner
-
-        return TorchRunner(build, device)
-    try:
-        from systone.execute.gpu_runner import GpuLimits, GpuRunner
-        from systone.execute.graph_passes import GraphSettings
-        from systone.execute.selfcheck_start import StartSettings
-    except ImportError as missing:
-        raise ConfigError(f"a GPU needs triton; install systone[gpu] ({missing})") from None
-    segments = max(settings.max_batch_tokens, 1024)
-    limits = GpuLimits(
-        tokens=max(settings.max_batch_tokens, longest_row),
-        readouts=settings.max_batch_rows,
-        states=settings.max_batch_states,
-        segments=segments,
-        ancestors=4 * segments,
+    dtype = dtype_of(settings.dtype, device_of(settings.device))
+    runner = runner_of(
+        lambda place: DecisionModel.build(served, dtype=dtype, device=place, consume=True),
+        settings,
+        longest_row=adapter.max_length,
     )
-    graphs = GraphSettings(tokens=settings.max_batch_tokens) if settings.pack else None
-    return GpuRunner(build, device, limits, StartSettings(graphs))
+    return Loaded(adapter, PassExecutor(runner, budget_of(settings), sharing), WARMUP)
