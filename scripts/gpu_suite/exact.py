@@ -1,4 +1,4 @@
-"""The same bits however rows are run: the list of issue equalities that one device call can hold.
+"""The same bits however rows are run: the list of issue equalities that one process can hold.
 
 A check compares final hidden states and head scores of every row, bit for bit, with the row alone,
 eager. Rows: {name, rows, equal, modes}; `equal` is null (not run) where an operator fell back.
@@ -7,21 +7,15 @@ eager. Rows: {name, rows, equal, modes}; `equal` is null (not run) where an oper
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
 
-from systone.execute import selfcheck_start
 from systone.execute.gpu_runner import GpuRunner
 from systone.execute.graph_store import MISSES_BEFORE_RECAPTURE
-from systone.execute.selfcheck_products import check_products, one_of_each_shape
-from systone.kernels.attention import triton as attention
-from systone.kernels.config import KernelConfig
-from systone.kernels.gemm import cublaslt
 from systone.plan import (
     PassBudget,
     Row,
@@ -31,10 +25,12 @@ from systone.plan import (
     build_trie,
     cut_passes,
 )
+from tests.gpu.eager import poison
 
 Requests = Sequence[Sequence[Row]]
 VOCABULARY = 200_000
 NORMAL = PassBudget(4096, 1024, 256)
+MIXED = 500
 
 
 def long_list() -> list[list[Row]]:
@@ -52,8 +48,20 @@ def long_list() -> list[list[Row]]:
     return made
 
 
+def mixed_requests(count: int) -> list[list[Row]]:
+    """Requests of one to six rows, states of 1 to about 900 tokens."""
+    rng = np.random.default_rng(12)
+    draw = lambda n: Segment.of(rng.integers(0, VOCABULARY, n).astype(np.int32))  # noqa: E731
+    made = []
+    for _ in range(count):
+        state, asked = draw(int(rng.geometric(1 / 150)) % 900 + 1), draw(int(rng.integers(1, 40)))
+        rows = int(rng.integers(1, 7))
+        made.append([Row((state, asked, draw(int(rng.integers(1, 80)))), 0) for _ in range(rows)])
+    return made
+
+
 class Bits:
-    """Runs requests in some way; bits by (request, row) as one array."""
+    """Runs requests in some way; bits by (request, row) as one array [rows, hidden + width]."""
 
     def __init__(self, runner: GpuRunner) -> None:
         self.runner = runner
@@ -80,28 +88,60 @@ class Bits:
         return np.concatenate([self.of([[row]], "off") for rows in requests for row in rows])
 
 
-def exact_rows(runner: GpuRunner, eager: GpuRunner, requests: Requests) -> Iterator[dict[str, Any]]:
+def modes(runner: GpuRunner) -> dict[str, Any]:
+    """The effective mode of every operator that has more than one, products counted by mode."""
+    check = runner.describe()["selfcheck"]
+    products = dict(Counter(check["products"].values()))
+    return {"products": products, **{k: check[k] for k in ("packing", "sharing", "graphs")}}
+
+
+class Checks:
+    """Compares ways to run some rows with one truth."""
+
+    def __init__(self, truth: np.ndarray) -> None:
+        self.truth = truth
+
+    def row(self, name: str, runner: GpuRunner, way: Callable[[], np.ndarray]) -> dict[str, Any]:
+        """The evidence of one way: what it gave, how its passes were launched, in which modes."""
+        before = Counter(runner.describe()["launches"]["passes"])
+        same = np.array_equal(way(), self.truth)
+        said = runner.describe()
+        passes = Counter(said["launches"]["passes"])
+        passes.subtract(before)
+        ran = said["selfcheck"]["refused"] == 0
+        launched = {name: count for name, count in passes.items() if count}
+        return {
+            "name": name, "rows": len(self.truth), "equal": same if ran else None,
+            "modes": modes(runner), "passes": launched,
+        }  # fmt: skip
+
+
+def exact_rows(
+    runner: GpuRunner, eager: GpuRunner, requests: Requests, truth: np.ndarray | None = None
+) -> Iterator[dict[str, Any]]:
     """Every way to run them against each row alone on the eager runner."""
     bits, plain = Bits(runner), Bits(eager)
-    truth = plain.alone(requests)
+    checks = Checks(plain.alone(requests) if truth is None else truth)
     shuffled = random.Random(3).sample(range(len(requests)), len(requests))
     narrow, wide = PassBudget(1024, 64, 32), PassBudget(16384, 1024, 256)
-    ways: dict[str, Callable[[], np.ndarray]] = {
-        "alone, graphs": lambda: bits.alone(requests),
-        "packed, graphs": lambda: bits.of(requests, "off"),
-        "packed, eager": lambda: plain.of(requests, "off"),
-        "permuted": lambda: bits.of(requests, "default", order=shuffled),
-        **{f"policy {p}": lambda p=p: bits.of(requests, p)
+    ways: dict[str, tuple[GpuRunner, Callable[[], np.ndarray]]] = {
+        "alone, graphs": (runner, lambda: bits.alone(requests)),
+        "packed, graphs": (runner, lambda: bits.of(requests, "off")),
+        "packed, eager": (eager, lambda: plain.of(requests, "off")),
+        "permuted": (runner, lambda: bits.of(requests, "default", order=shuffled)),
+        **{f"policy {p}": (runner, lambda p=p: bits.of(requests, p))
            for p in ("off", "fixed", "default", "shared", "auto")},
-        "budget 1024 tokens, 64 rows: split requests": lambda: bits.of(requests, "shared", narrow),
-        "budget 16384 tokens": lambda: bits.of(requests, "shared", wide),
-        "shared, eager": lambda: plain.of(requests, "shared"),
-        "pack off": lambda: plain.of(requests, "off", PassBudget(4096, 1, 256)),
-        "after eviction and capture again": lambda: _recaptured(bits, requests),
-        "again": lambda: bits.of(requests, "default"),
+        "budget 1024 tokens, 64 rows: split requests":
+            (runner, lambda: bits.of(requests, "shared", narrow)),
+        "budget 16384 tokens": (runner, lambda: bits.of(requests, "shared", wide)),
+        "shared, eager": (eager, lambda: plain.of(requests, "shared")),
+        "pack off": (eager, lambda: plain.of(requests, "off", PassBudget(4096, 1, 256))),
+        "after eviction and capture again": (runner, lambda: _recaptured(bits, requests)),
+        "after NaN in every buffer": (runner, lambda: _poisoned(bits, requests)),
+        f"after {MIXED} mixed requests": (runner, lambda: _after_others(bits, requests)),
     }  # fmt: skip
-    for name, way in ways.items():
-        yield _check(name, runner, len(truth), np.array_equal(way(), truth))
+    for name, (on, way) in ways.items():
+        yield checks.row(name, on, way)
 
 
 def _recaptured(bits: Bits, requests: Requests) -> np.ndarray:
@@ -113,93 +153,15 @@ def _recaptured(bits: Bits, requests: Requests) -> np.ndarray:
     return found
 
 
-def _check(name: str, runner: GpuRunner, rows: int, equal: bool) -> dict[str, Any]:
-    check = runner.describe()["selfcheck"]
-    ran = check["refused"] == 0
-    return {"name": name, "rows": rows, "equal": equal if ran else None,
-            "modes": "all proven" if ran else check}  # fmt: skip
+def _poisoned(bits: Bits, requests: Requests) -> np.ndarray:
+    poison(bits.runner._passes.split.arena)
+    torch.cuda.synchronize()
+    return bits.of(requests, "default")
 
 
-def fault_rows(runner: GpuRunner, eager: GpuRunner, requests: Requests) -> Iterator[dict[str, Any]]:
-    """Planted faults: `caught` says that the comparison or the check saw them."""
-    bits, plain = Bits(runner), Bits(eager)
-    good = bits.of(requests, "shared")
-    refused = _split_k_verdicts(runner)
-    yield {"name": "fault: split-K allowed", "caught": bool(refused), "refused": refused}
-    for name, planted, way in (
-        ("a state taken from a sibling", _sibling_states(runner), bits),
-        ("attention's tile order changed", _other_tiles(), plain),
-    ):
-        with planted:
-            wrong = way.of(requests, "shared")
-        yield {"name": f"fault: {name}", "caught": not np.array_equal(wrong, good)}
-        again = np.array_equal(way.of(requests, "shared"), good)
-        yield {"name": f"after: {name}", "rows": len(good), "equal": again}
-
-
-def _split_k_verdicts(runner: GpuRunner) -> dict[str, int]:
-    """Where cuBLASLt with split-K allowed is refused: the first row count, by shape."""
-    layers = runner._passes.split.model.stack.weights.layers[:4]
-    weights = one_of_each_shape(
-        [w for layer in layers for w in (layer.mixer.in_proj, layer.mixer.out_proj, layer.down)]
-    )
-    with torch.inference_mode(), cublaslt.exact_blas():
-        torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = (True, True)
-        found = check_products(weights, (8, 16, 64, 128, 256, 512), {})
-    return {f"{n}x{k}": v.cublaslt for (n, k), v in found.items() if v.cublaslt is not None}
-
-
-@contextmanager
-def _sibling_states(runner: GpuRunner) -> Iterator[None]:
-    """Every segment with a parent in a later slot reads the state of the slot before it."""
-    stage = runner._passes.stage
-    load = stage.load
-
-    def planted(*args: Any) -> Any:
-        staged = load(*args)
-        parent = staged.scan_entries[:, 2]
-        with torch.cuda.stream(runner._stream), torch.inference_mode():
-            parent.copy_(torch.where(parent > 0, parent - 1, parent))
-        return staged
-
-    stage.load = planted
-    try:
-        yield
-    finally:
-        stage.load = load
-
-
-@contextmanager
-def _other_tiles() -> Iterator[None]:
-    """Attention sums over blocks of half as many keys. For eager launches."""
-    known = attention.table_of
-
-    def planted(device: torch.device) -> tuple[KernelConfig, int]:
-        table, processors = known(device)
-        return replace(table, attention_keys=table.attention_keys // 2), processors
-
-    attention.table_of = planted
-    try:
-        yield
-    finally:
-        attention.table_of = known
-
-
-@contextmanager
-def hidden_product() -> Iterator[None]:
-    """Starts inside the block find cuBLASLt wrong for every shape, and fall back."""
-    known = selfcheck_start.check_products
-
-    def planted(*args: Any) -> Any:
-        return known(*args, fast=_in_two_halves)
-
-    selfcheck_start.check_products = planted
-    try:
-        yield
-    finally:
-        selfcheck_start.check_products = known
-
-
-def _in_two_halves(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
-    half = weight.shape[1] // 2
-    return x[:, :half] @ weight[:, :half].t() + x[:, half:] @ weight[:, half:].t()
+def _after_others(bits: Bits, requests: Requests) -> np.ndarray:
+    others = mixed_requests(MIXED)
+    for first in range(0, MIXED, 50):
+        policy = ("default", "off", "shared", "auto")[first // 50 % 4]
+        bits.of(others[first : first + 50], policy)
+    return bits.of(requests, "default")

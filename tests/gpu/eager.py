@@ -39,13 +39,7 @@ class EagerPasses:
         self._hidden = config.hidden_size
 
     def poison(self) -> None:
-        """NaN in every buffer a pass may read before it writes it."""
-        scratch = self.arena.scratch(self.arena.room.tokens)
-        for tensor in (
-            *self.arena._flat.values(), self.arena.states, self.arena.scores,
-            scratch.units, scratch.matrices, scratch.scalars, scratch.blocks,
-        ):  # fmt: skip
-            tensor.fill_(float("nan"))
+        poison(self.arena)
 
     def run(self, tables: PassTables) -> tuple[np.ndarray, Tensor]:
         """(scores [R, 1] on the host, final hidden states [R, h])."""
@@ -60,3 +54,14 @@ class EagerPasses:
                 scores = self._pass.launch(self._stage.load(tables, capacity, readouts))
             hidden = self.arena.take("last_normed", readouts, self._hidden)[:rows].clone()
             return scores[:rows].cpu().numpy().copy(), hidden
+
+
+def poison(arena: Arena) -> None:
+    """NaN in every buffer a pass may read before it writes it, pad rows included."""
+    scratch = arena.scratch(arena.room.tokens)
+    with torch.inference_mode():
+        for tensor in (
+            *arena._flat.values(), arena.states, arena.scores,
+            scratch.units, scratch.matrices, scratch.scalars, scratch.blocks,
+        ):  # fmt: skip
+            tensor.fill_(float("nan"))

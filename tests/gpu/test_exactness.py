@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from scripts.gpu_suite.exact import Bits, exact_rows, fault_rows, hidden_product, long_list
+from scripts.gpu_suite.exact import Bits, exact_rows, long_list
+from scripts.gpu_suite.faults import fault_rows, hidden_rows
 from scripts.gpu_suite.models import decision, recipe, served
 from systone.execute.gpu_runner import GpuLimits, GpuRunner
 from systone.execute.graph_passes import GraphSettings
@@ -38,7 +39,7 @@ def runners(model: DecisionModel) -> Iterator[tuple[GpuRunner, GpuRunner]]:
 
 def test_a_row_has_the_same_bits_however_it_is_run(runners) -> None:
     checks = list(exact_rows(*runners, long_list()))
-    assert len(checks) >= 15
+    assert len(checks) >= 16
     assert [check["name"] for check in checks if check["equal"] is not True] == []
     assert checks[0]["rows"] >= 200
 
@@ -50,21 +51,18 @@ def test_planted_faults_are_seen(runners) -> None:
     assert len([row for row in rows if "caught" in row]) == 3
 
 
-def test_a_hidden_operator_falls_back_exactly_and_is_reported(model) -> None:
-    rows = long_list()[9:12]
-    proven = GpuRunner(lambda _: model, "cuda", SMALL, StartSettings(None, verdicts=None))
-    proven.start()
-    wanted = Bits(proven).of(rows)
-    proven.close()
-    with hidden_product():
-        hidden = GpuRunner(lambda _: model, "cuda", SMALL, StartSettings(None, verdicts=None))
-        hidden.start()
-    check = hidden.describe()["selfcheck"]
-    assert check["refused"] == len(check["products"])
-    assert all(mode.startswith("canonical, cublaslt") for mode in check["products"].values())
-    assert hidden.proofs().m_invariant  # the canonical product is still proven
-    assert np.array_equal(Bits(hidden).of(rows), wanted)
-    hidden.close()
+@pytest.mark.parametrize("shapes", [None, {(4096, 12288)}])
+def test_a_hidden_operator_falls_back_exactly_and_is_reported(model, runners, shapes) -> None:
+    def start() -> GpuRunner:
+        made = GpuRunner(lambda _: model, "cuda", SMALL, StartSettings(None, verdicts=None))
+        made.start()
+        assert made.proofs().m_invariant  # the canonical product is still proven
+        return made
+
+    requests = long_list()[9:12]
+    (row,) = hidden_rows(start, requests, Bits(runners[1]).of(requests), shapes)
+    assert row["caught"], row
+    assert row["equal"], row
 
 
 def test_two_models_on_one_device_keep_their_bits(model, runners) -> None:

@@ -1,0 +1,126 @@
+"""Answers over HTTP against the rollback server: the same FP32 scores, however many call at once.
+
+Two server processes on the device: one as served by default, one with `--pack off` (one row a
+forward, eager, nothing shared), asked one request at a time. Every raw score and every probability
+of a reply must be the other's, as JSON numbers that read back to the same double.
+Rows: {name, rows, requests, equal, modes}.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from systone.bench.server_process import served
+
+REQUESTS = 64
+CALLERS = 32
+ROUNDS = 20  # requests of each caller
+WORDS = ("parcel", "mill", "lemon", "crate", "invoice", "harbour", "ticket", "meadow", "copper",
+         "engine", "window", "barrel", "letter", "garden", "signal", "kettle")  # fmt: skip
+Body = Mapping[str, Any]
+Reply = Mapping[str, Any]
+
+
+def http_rows(model: str = "synth:open-jev-9b", device: str = "cuda") -> Iterator[dict[str, Any]]:
+    """Checks of one model; both servers load it."""
+    flags = ["--device", device, "--extras", "on", "--deadline-s", "none"]
+    out = Path(os.environ.get("OUT", "."))
+    with ExitStack() as stack, ThreadPoolExecutor(2) as pool:
+        started = [
+            pool.submit(
+                stack.enter_context, served(model, given, out / name, lambda _: None)
+            )
+            for given, name in ((flags, "http.log"), ([*flags, "--pack", "off"], "pack_off.log"))
+        ]  # fmt: skip
+        normal, rollback = (found.result().url for found in started)
+        yield from compare(normal, rollback)
+
+
+def compare(normal: str, rollback: str) -> Iterator[dict[str, Any]]:
+    """The checks of two running servers."""
+    made = bodies()
+    truth = one_at_a_time(rollback, made)
+    yield _row("HTTP, one at a time", normal, truth, [one_at_a_time(normal, made)])
+    order = [random.Random(caller).choices(range(REQUESTS), k=ROUNDS) for caller in range(CALLERS)]
+    at_once = asyncio.run(_concurrently(normal, made, order))
+    yield _row(f"HTTP, {CALLERS} callers at once", normal, truth, at_once)
+    name = f"HTTP, one at a time after {CALLERS * ROUNDS + REQUESTS} mixed requests"
+    yield _row(name, normal, truth, [one_at_a_time(normal, made)])
+
+
+def bodies() -> list[Body]:
+    """Requests of every question type: states of 3 to about 1,500 words, 1 to 5 questions."""
+    made = []
+    for seed in range(REQUESTS):
+        rng = random.Random(seed)
+        words = lambda n, rng=rng: " ".join(rng.choices(WORDS, k=n))  # noqa: E731
+        length = rng.choice((3, 12, 40, 120, 400, 1500 if seed % 8 == 0 else 60))
+        questions = {f"q{i}": _question(rng, words) for i in range(rng.randint(1, 5))}
+        made.append({"state": f"{seed}: {words(length)}", "questions": questions})
+    return made
+
+
+def _question(rng: random.Random, words: Any) -> dict[str, Any]:
+    kind = rng.choice(("choice", "noul", "score"))
+    asked: dict[str, Any] = {"type": kind, "instructions": f"{words(rng.randint(2, 30))}?"}
+    if kind == "choice":
+        names = [f"{word}{i}" for i, word in enumerate(rng.choices(WORDS, k=rng.randint(2, 24)))]
+        asked["criteria"] = {name: words(rng.randint(1, 12)) for name in names}
+    elif kind == "score":
+        asked["criteria"] = [words(rng.randint(1, 9)) for _ in range(rng.randint(2, 5))]
+    return asked
+
+
+def one_at_a_time(url: str, made: Sequence[Body]) -> dict[int, Reply]:
+    with httpx.Client(base_url=url, timeout=120) as client:
+        return {i: _read(client.post("/v1/systemone", json=body)) for i, body in enumerate(made)}
+
+
+async def _concurrently(
+    url: str, made: Sequence[Body], order: Sequence[Sequence[int]]
+) -> list[dict[int, Reply]]:
+    async def caller(mine: Sequence[int]) -> dict[int, Reply]:
+        async with httpx.AsyncClient(base_url=url, timeout=120) as client:
+            found = [(i, _read(await client.post("/v1/systemone", json=made[i]))) for i in mine]
+        for i, reply in found:  # a caller may ask the same twice
+            if reply != dict(found)[i]:
+                return {i: {"changed": reply}}
+        return dict(found)
+
+    return list(await asyncio.gather(*(caller(mine) for mine in order)))
+
+
+def _read(reply: httpx.Response) -> Reply:
+    """What must be equal of a reply: raw scores and every number of the answers."""
+    reply.raise_for_status()
+    body = reply.json()
+    return {"scores": body["x_systone"]["scores"], "answers": body["answers"]}
+
+
+def _row(
+    name: str, url: str, truth: Mapping[int, Reply], found: Sequence[Mapping[int, Reply]]
+) -> dict[str, Any]:
+    same = all(reply == truth[i] for replies in found for i, reply in replies.items())
+    scored = sum(
+        len(scores) for replies in found for reply in replies.values()
+        for scores in reply.get("scores", {}).values()
+    )  # fmt: skip
+    with httpx.Client(base_url=url) as client:
+        said = client.get("/health").json()["models"][0]["modes"]
+    check = said.get("selfcheck")
+    ran = check is not None and check["refused"] == 0
+    return {
+        "name": name, "rows": scored, "requests": sum(map(len, found)),
+        "equal": same if ran else None, "modes": check,
+        "compilations_since_ready": said.get("compilations_since_ready"),
+        "launches": said.get("launches", {}).get("passes"),
+    }  # fmt: skip
