@@ -16,7 +16,7 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from systone.execute.gpu_arena import Arena
+from systone.execute.gpu_arena import MLP_ROWS, Arena
 from systone.execute.gpu_gemm import Products
 from systone.execute.gpu_head import check_head, read_out
 from systone.kernels.attention import triton as attention
@@ -62,17 +62,26 @@ class GpuPass:
 
     def trunk(self, tables: WorkTables) -> None:
         """Every layer but the last, and the last one's work on all rows."""
+        self.layers(tables, 0, self.config.num_layers)
+
+    def layers(self, tables: WorkTables, first: int, end: int) -> None:
+        """Layers `first` .. `end` - 1 of the trunk. Between two calls a pass is what
+        `gpu_arena.SURVIVING` names, so that another one may run there."""
         weights, eps = self.model.stack.weights, self.config.rms_norm_eps
         tokens, hidden = tables.num_tokens, self.config.hidden_size
         residual = self.arena.take("residual", tokens, hidden)
         normed = self.arena.take("normed", tokens, hidden)
         angles = self.arena.take("angles", tokens, self.config.rotary_dim)
-        gather_rows(self.angles, tables.positions, out=angles)
-        gather_rows(weights.embed, tables.token_ids, out=residual)
-        norm.rms_norm(residual, weights.layers[0].input_norm, eps, out=normed)
-        for layer, after in zip(weights.layers[:-1], weights.layers[1:], strict=True):
+        if first == 0:
+            gather_rows(self.angles, tables.positions, out=angles)
+            gather_rows(weights.embed, tables.token_ids, out=residual)
+            norm.rms_norm(residual, weights.layers[0].input_norm, eps, out=normed)
+        afters = weights.layers[first + 1 : end + 1]
+        for layer, after in zip(weights.layers[first:end], afters, strict=False):
             mixed = self._mix(normed, layer, angles, tables)
             self._finish(mixed, layer, after.input_norm, residual, normed, "")
+        if end < self.config.num_layers:
+            return
         last = weights.layers[-1].mixer
         if isinstance(last, AttentionWeights):
             self._keys(normed, last, angles)
@@ -116,10 +125,13 @@ class GpuPass:
         delta = self.arena.take(f"{part}delta", rows, self.config.hidden_size)
         self.products.linear(mixed, layer.mixer.out_proj, delta)
         norm.add_rms_norm(delta, residual, layer.post_norm, eps, out=normed, residual_out=residual)
-        gate_up = self.arena.take(f"{part}wide", rows, 2 * inner)
-        self.products.linear(normed, layer.gate_up, gate_up)
-        active = swiglu(gate_up, out=self.arena.take(f"{part}middle", rows, inner))
-        self.products.linear(active, layer.down, delta)
+        for begin in range(0, rows, MLP_ROWS):
+            at = slice(begin, min(begin + MLP_ROWS, rows))
+            chunk = at.stop - begin
+            gate_up = self.arena.take(f"{part}wide", chunk, 2 * inner)
+            self.products.linear(normed[at], layer.gate_up, gate_up)
+            active = swiglu(gate_up, out=self.arena.take(f"{part}middle", chunk, inner))
+            self.products.linear(active, layer.down, delta[at])
         norm.add_rms_norm(delta, residual, next_norm, eps, out=normed, residual_out=residual)
 
     def _delta(

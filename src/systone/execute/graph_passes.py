@@ -1,7 +1,8 @@
 """How a pass is launched: trunk and tail as graphs of their buckets, eager at a padded size else.
 
-Owns the choice and its counts; a pass has the same bits either way. `capture` makes a graph of
-launches, or None to run everything eagerly. T padded tokens, R padded read-outs.
+Owns the choice and its counts; a pass has the same bits either way. A long pass is enqueued in
+groups of layers, in buffers that let other passes run between two groups. `capture` makes a graph
+of launches, or None to run everything eagerly. T padded tokens, R padded read-outs.
 """
 
 from __future__ import annotations
@@ -26,13 +27,13 @@ from systone.execute.buckets import (
     token_buckets,
 )
 from systone.execute.gpu_pass import GpuPass
+from systone.execute.graph_long import Grouped, Long
 from systone.execute.graph_stage import Capacity, PassStage
-from systone.execute.graph_store import Graph, GraphStore
+from systone.execute.graph_store import Capture, Graph, GraphStore
 from systone.plan.tables import PassTables
 
 log = logging.getLogger(__name__)
 
-Capture = Callable[[Callable[[], object]], Graph]
 TrunkKey = tuple[int, int]  # tokens, depths with inner segments
 
 
@@ -69,13 +70,17 @@ class GraphedPasses:
         settings: GraphSettings,
         capture: Capture | None,
         sample: Callable[[int], PassTables],
+        long: Long | None = None,
     ) -> None:
         """`sample`: a pass of at most 64 tokens with inner segments at so many depths; staged so
-        that launches which warm up before a capture read sound tables."""
+        that launches which warm up before a capture read sound tables. `long`: None runs every
+        pass whole."""
         self.split = split
         self.stage = stage
         self.settings = settings
-        most = min(settings.tokens, split.arena.room.tokens)
+        self.long = long
+        self._long_runs = False
+        most = min(settings.tokens, (long.split if long else split).arena.room.tokens)
         self.buckets = token_buckets(most) if capture else ()
         self._make = capture
         self._sample = sample
@@ -99,8 +104,18 @@ class GraphedPasses:
         log.info("%d graphs in %.1f s", len(self.trunks) + len(self.tails), self._seconds)
 
     def launch(self, tables: PassTables) -> Tensor:
-        """Enqueue a pass; FP32 scores [R, 1], valid once the stream gets there. Raises
-        EngineFaultError: a pass larger than what the device was set up for."""
+        """Enqueue a pass; FP32 scores [R, W], valid once the stream gets there. Raises as `parts`
+        does."""
+        *_, scores = self.parts(tables)
+        assert scores is not None
+        return scores
+
+    def parts(self, tables: PassTables) -> Iterator[Tensor | None]:
+        """Enqueue a pass part by part: the next one with each step, the scores with the last.
+        Between two steps any other pass may be launched, as long as it isn't long as well.
+
+        Raises EngineFaultError: a pass larger than what the device was set up for, or a second
+        long one."""
         size = Size.of(tables)
         if size.states > self.split.arena.room.states:
             raise EngineFaultError(
@@ -109,6 +124,9 @@ class GraphedPasses:
             )
         readouts = readout_bucket(size.readouts)
         choice = choose(size, self.buckets)
+        if self.long is not None and choice.rows > self.long.beyond:
+            yield from self._in_groups(self.long, tables, size, choice, readouts)
+            return
         key = self._trunk_key(choice, size)
         trunk = self.trunks.get(key) if key else None
         tail = self.tails.get(readouts) if self.buckets else None
@@ -124,7 +142,32 @@ class GraphedPasses:
             self.split.tail(staged)
         else:
             tail.replay()
-        return self.split.arena.scores[:readouts]
+        yield self.split.arena.scores[:readouts]
+
+    def _in_groups(
+        self, long: Long, tables: PassTables, size: Size, choice: Choice, readouts: int
+    ) -> Iterator[Tensor | None]:
+        if self._long_runs:
+            raise EngineFaultError("a long pass was begun inside another one")
+        key = self._trunk_key(choice, size)
+        trunk = self.trunks.get(key) if key else None
+        capacity = self._capacity(key) if key else Capacity.of_size(size, choice.rows)
+        staged = long.stage.load(tables, capacity, readouts)
+        self._counts["in groups, eager" if trunk is None else "in groups, replayed"] += 1
+        groups = long.groups(choice.rows)
+        self._long_runs = True
+        try:
+            for at, (first, end) in enumerate(groups):
+                if isinstance(trunk, Grouped):
+                    trunk.graphs[at].replay()
+                else:
+                    long.split.layers(staged, first, end)
+                if at < len(groups) - 1:
+                    yield None
+            long.split.tail(staged)  # reads what the last group left in the shared buffers
+        finally:
+            self._long_runs = False
+        yield long.split.arena.scores[:readouts]
 
     def describe(self) -> Mapping[str, Any]:
         return {
@@ -164,9 +207,12 @@ class GraphedPasses:
 
     def _capture_trunk(self, key: TrunkKey) -> Graph:
         assert self._make is not None
-        sample = self._sample(key[1])
-        staged = self.stage.load(sample, self._capacity(key), readout_bucket(1))
-        return self._make(lambda: self.split.trunk(staged))
+        sample, capacity, long = self._sample(key[1]), self._capacity(key), self.long
+        if long is None or key[0] <= long.beyond:
+            staged = self.stage.load(sample, capacity, readout_bucket(1))
+            return self._make(lambda: self.split.trunk(staged))
+        staged = long.stage.load(sample, capacity, readout_bucket(1))
+        return Grouped.capture(long, staged, self._make)
 
     def _capture_tail(self, readouts: int) -> Graph:
         assert self._make is not None

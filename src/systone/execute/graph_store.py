@@ -33,6 +33,9 @@ class Graph(Protocol):
     def release(self) -> None: ...
 
 
+Capture = Callable[[Callable[[], object]], Graph]  # makes the graph of a run of launches
+
+
 class GraphStore(Generic[K]):
     """`capture` makes the graph of a key, or raises CaptureError. Used by one thread."""
 

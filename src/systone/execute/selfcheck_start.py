@@ -24,8 +24,9 @@ from systone.execute.buckets import readout_buckets, token_buckets
 from systone.execute.gpu_gemm import Products, projections
 from systone.execute.gpu_pass import GpuPass
 from systone.execute.graph_cuda import CudaCapture
-from systone.execute.graph_passes import Capture, GraphedPasses, GraphSettings
+from systone.execute.graph_passes import GraphedPasses, GraphSettings
 from systone.execute.graph_stage import PassStage
+from systone.execute.graph_store import Capture
 from systone.execute.selfcheck import Bits, Clock, Report, check_graphs, check_passes
 from systone.execute.selfcheck_cache import VerdictCache, default_directory
 from systone.execute.selfcheck_products import Shape, Verdict, check_products, one_of_each_shape
