@@ -79,6 +79,10 @@ def launches(layout: str) -> dict[str, Callable[[], None]]:
         head.scalar_head(x, wide[:1], torch.empty(1))
         maps = (wide, torch.empty(256), wide, torch.empty(256))
         head.pointer_head(x[:2], x, tables.token_ids, *maps)
+        pair = (torch.empty(tokens, 256), torch.empty(tokens, 256))
+        scores = torch.empty(tokens, 1)
+        head.readout_pointer_head(x, tables.token_ids, *maps, out=scores, scratch=pair)
+        head.label_head(x, wide)
 
     return {"gdn": recurrence, "attention": attend, "gemm": products, "rows": row_operators}
 
