@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import torch
@@ -19,7 +19,11 @@ from systone.errors import ConfigError
 
 @dataclass(frozen=True, slots=True)
 class GemmTile:
-    """Tile of a matrix product for M up to `max_rows` (None: any M)."""
+    """Tile of a matrix product for M up to `max_rows` (None: any M): rows x (columns + rest).
+
+    With tensor-memory copies only: `rest` widens a tile to no power of two, `persistent` lets one
+    program a multiprocessor walk all tiles (no `rest` then), `halves` stores in two steps. `group`:
+    row tiles that share a weight tile while they run."""
 
     max_rows: int | None
     rows: int
@@ -27,6 +31,10 @@ class GemmTile:
     depth: int
     warps: int
     stages: int
+    rest: int = 0
+    persistent: bool = True
+    halves: bool = False
+    group: int = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +49,7 @@ class KernelConfig:
     gdn_stages: int
     gdn_programs_per_sm: int
     gdn_short_programs_per_sm: int  # leaves of one chunk
+    hopper_scan: bool  # `gdn/hopper_scan.py` in place of the portable scan
     attention_rows: int
     attention_keys: int
     attention_warps: int
@@ -70,11 +79,11 @@ _SMALL_SHARED_GEMM = (
     GemmTile(None, 128, 128, 64, 8, 2),
 )
 
-SM80 = KernelConfig("sm80", 163, _AMPERE_GEMM, False, 64, 2, 1, 2, 128, 32, 8, 2)
-SM89 = KernelConfig("sm89", 99, _SMALL_SHARED_GEMM, False, 64, 1, 1, 1, 64, 32, 4, 1)
-SM90 = KernelConfig("sm90", 227, _HOPPER_GEMM, True, 64, 3, 1, 2, 128, 64, 8, 2)
-SM100 = KernelConfig("sm100", 227, _HOPPER_GEMM, False, 64, 3, 1, 2, 128, 64, 8, 2)
-SM120 = KernelConfig("sm120", 99, _SMALL_SHARED_GEMM, False, 64, 1, 1, 1, 64, 32, 4, 1)
+SM80 = KernelConfig("sm80", 163, _AMPERE_GEMM, False, 64, 2, 1, 2, False, 128, 32, 8, 2)
+SM89 = KernelConfig("sm89", 99, _SMALL_SHARED_GEMM, False, 64, 1, 1, 1, False, 64, 32, 4, 1)
+SM90 = KernelConfig("sm90", 227, _HOPPER_GEMM, True, 64, 3, 1, 2, True, 128, 64, 8, 2)
+SM100 = KernelConfig("sm100", 227, _HOPPER_GEMM, False, 64, 3, 1, 2, False, 128, 64, 8, 2)
+SM120 = KernelConfig("sm120", 99, _SMALL_SHARED_GEMM, False, 64, 1, 1, 1, False, 64, 32, 4, 1)
 
 
 def select(capability: tuple[int, int]) -> KernelConfig:
@@ -118,5 +127,5 @@ def table_of(device: torch.device) -> tuple[KernelConfig, int]:
     if pretended is not None:
         return pretended
     if device.type == "cpu":
-        return SM90, 4
+        return replace(SM90, hopper_scan=False), 4
     return _of_cuda(torch.cuda.current_device() if device.index is None else device.index)

@@ -9,7 +9,7 @@ import triton.language as tl
 
 
 @triton.jit
-def _place(tile, tiles_m, tiles_n, GROUP: tl.constexpr):
+def place(tile, tiles_m, tiles_n, GROUP: tl.constexpr):
     """Tile number -> (m, n) so that programs running together share weight and input tiles."""
     band = GROUP * tiles_n
     first = tile // band * GROUP
@@ -25,7 +25,7 @@ def gemm_kernel(
     STAGES: tl.constexpr,
 ):  # fmt: skip
     """Pointers: any generation. K % BK may be anything; M and N too."""
-    tile_m, tile_n = _place(tl.program_id(0), tl.cdiv(M, BM), tl.cdiv(N, BN), GROUP)
+    tile_m, tile_n = place(tl.program_id(0), tl.cdiv(M, BM), tl.cdiv(N, BN), GROUP)
     m = tile_m * BM + tl.arange(0, BM)
     n = tile_n * BN + tl.arange(0, BN)
     k = tl.arange(0, BK)
@@ -44,22 +44,59 @@ def gemm_kernel(
     tl.store(to, acc.to(out_ptr.dtype.element_ty), mask=(m < M)[:, None] & (n < N)[None, :])
 
 
+@triton.jit
+def _product_tile(
+    x_tiles, weight_tiles, rest_tiles, out_tiles, out_rest, tile, tiles_m, tiles_n, K,
+    BM: tl.constexpr, BN: tl.constexpr, REST: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr,
+    HALVES: tl.constexpr,
+):  # fmt: skip
+    tile_m, tile_n = place(tile, tiles_m, tiles_n, GROUP)
+    row = tile_m * BM
+    column = tile_n * (BN + REST)
+    # a loop that may be empty makes the assembler wait for every tensor-core product
+    tl.assume(K > 0)
+    acc = tl.zeros((BM, BN), dtype=tl.float32)
+    if REST > 0:
+        rest = tl.zeros((BM, REST), dtype=tl.float32)
+    for first in range(0, K, BK):
+        x = x_tiles.load([row, first])
+        acc = tl.dot(x, tl.trans(weight_tiles.load([column, first])), acc)
+        if REST > 0:
+            rest = tl.dot(x, tl.trans(rest_tiles.load([column + BN, first])), rest)
+    out = acc.to(out_tiles.dtype)
+    if HALVES:
+        left, right = out.reshape(BM, 2, BN // 2).permute(0, 2, 1).split()
+        out_tiles.store([row, column], left)
+        out_tiles.store([row, column + BN // 2], right)
+    else:
+        out_tiles.store([row, column], out)
+    if REST > 0:
+        out_rest.store([row, column + BN], rest.to(out_rest.dtype))
+
+
 @triton.jit(do_not_specialize=["M"])
 def gemm_descriptor_kernel(
-    x_tiles, weight_tiles, out_tiles, M, N, K,
-    BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr,
-    STAGES: tl.constexpr,
+    x_tiles, weight_tiles, rest_tiles, out_tiles, out_rest, M, N, K,
+    BM: tl.constexpr, BN: tl.constexpr, REST: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr,
+    HALVES: tl.constexpr, PERSISTENT: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
-    """Tensor-memory copies (SM 9.0 and up), persistent: edges are cut by the hardware."""
+    """Tensor-memory copies (SM 9.0 and up): edges are cut by the hardware. A tile is BN + REST
+    columns wide: 80 of them or 192 fill a GPU where no power of two does. HALVES: the output goes
+    through half the shared memory. PERSISTENT: few programs walk all tiles, loading the next one
+    while they store; with two sums the assembler would make every product wait there."""
+    tl.static_assert(REST == 0 or not PERSISTENT)
     tiles_m = tl.cdiv(M, BM)
-    tiles_n = tl.cdiv(N, BN)
-    for tile in tl.range(
-        tl.program_id(0), tiles_m * tiles_n, tl.num_programs(0), flatten=True, num_stages=STAGES
-    ):
-        tile_m, tile_n = _place(tile, tiles_m, tiles_n, GROUP)
-        acc = tl.zeros((BM, BN), dtype=tl.float32)
-        for first in range(0, K, BK):
-            x = x_tiles.load([tile_m * BM, first])
-            w = weight_tiles.load([tile_n * BN, first])
-            acc = tl.dot(x, tl.trans(w), acc)
-        out_tiles.store([tile_m * BM, tile_n * BN], acc.to(out_tiles.dtype))
+    tiles_n = tl.cdiv(N, BN + REST)
+    if PERSISTENT:
+        for tile in tl.range(
+            tl.program_id(0), tiles_m * tiles_n, tl.num_programs(0), flatten=True, num_stages=STAGES
+        ):
+            _product_tile(
+                x_tiles, weight_tiles, rest_tiles, out_tiles, out_rest, tile, tiles_m, tiles_n, K,
+                BM, BN, REST, BK, GROUP, HALVES,
+            )  # fmt: skip
+    else:
+        _product_tile(
+            x_tiles, weight_tiles, rest_tiles, out_tiles, out_rest, tl.program_id(0),
+            tiles_m, tiles_n, K, BM, BN, REST, BK, GROUP, HALVES,
+        )  # fmt: skip
