@@ -13,7 +13,6 @@ from math import prod
 import torch
 from torch import Tensor
 
-from systone.kernels.config import table_of
 from systone.kernels.gdn.triton import GdnScratch
 from systone.nn.config import TextConfig
 
@@ -106,10 +105,16 @@ def beside_bytes(config: TextConfig, tokens: int) -> int:
     return 2 * tokens * (2 * config.hidden_size + config.rotary_dim)
 
 
+def state_bytes(config: TextConfig, states: int) -> int:
+    """FP32 recurrent states that forks keep for their children."""
+    one = config.linear_value_heads * config.linear_key_dim * config.linear_value_dim
+    return 4 * one * states
+
+
 def arena_bytes(config: TextConfig, room: Room, device: torch.device) -> int:
     """What an `Arena` of this room takes, before it is allocated."""
     heads = config.linear_value_heads
     flat = 2 * sum(buffer_sizes(config, room).values())
-    states = room.states * heads * config.linear_key_dim * config.linear_value_dim * 4
+    states = state_bytes(config, room.states)
     scratch = GdnScratch.bytes_of(room.tokens, config.linear_key_heads, heads, device)
     return flat + states + scratch + room.readouts * room.width * 4

@@ -1,7 +1,8 @@
 """A PassRunner on one CUDA device: own Triton kernels, cuBLASLt products where proven, one arena.
 
 Checks itself on the device when it starts; passes run as graphs of their buckets, eagerly where
-there is none. Used by one thread, on a stream of its own. R read-outs, W read-out width.
+there is none. One thread enqueues, on the device's one stream; what it enqueued any thread may
+wait for. R read-outs, W read-out width.
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -20,13 +22,17 @@ from numpy.typing import NDArray
 from systone.errors import ConfigError, EngineDownError
 from systone.execute.base import Proofs
 from systone.execute.buckets import readout_bucket, row_bucket
-from systone.execute.gpu_arena import Arena, Room, arena_bytes
+from systone.execute.gpu_arena import Arena, Room, arena_bytes, beside_bytes, state_bytes
+from systone.execute.gpu_clock import GpuClock
 from systone.execute.gpu_gemm import Products
 from systone.execute.gpu_head import readout_width
+from systone.execute.gpu_launch import GpuLaunch
+from systone.execute.gpu_memory import LIBRARY_BYTES, MemoryPlan, MemoryWatch, with_torch_peak
+from systone.execute.gpu_pace import CURVE, measured_curve
 from systone.execute.gpu_pass import GpuPass
-from systone.execute.graph_outputs import Outputs, Pending
+from systone.execute.graph_outputs import Outputs
 from systone.execute.graph_passes import GraphedPasses
-from systone.execute.graph_stage import PassStage, StageRoom
+from systone.execute.graph_stage import PassStage, StageRoom, stage_bytes
 from systone.execute.selfcheck import Report
 from systone.execute.selfcheck_alone import alone
 from systone.execute.selfcheck_compiles import CompileCount
@@ -76,6 +82,8 @@ class GpuRunner:
         self._outputs: Outputs | None = None
         self._stream: torch.cuda.Stream | None = None
         self._compiles = CompileCount()
+        self._clock = GpuClock()
+        self.pass_seconds: Mapping[int, float] = {}
         self._alone = 0
         self._state: Mapping[str, Any] = {"backend": "triton", "device": str(self._device)}
 
@@ -97,20 +105,36 @@ class GpuRunner:
         self._compiles.begin()
 
     def _bring_up(self, device: torch.device) -> None:
+        watch = MemoryWatch(device)
         model = self._build(device)
         _check_model(model)
         torch.cuda.synchronize(device)  # the weights were placed on another stream
-        self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+        torch.cuda.empty_cache()
+        self._stream = stream_of(device)
         with self._running():
-            split, stage = self._placed(model, device)
-            self._passes, self._report = bring_up(split, stage, device, self._settings)
+            split, stage, plan = self._placed(model, device, watch)
+            watch.free()
+            settings = _within(self._settings, watch)
+            passes, self._report = bring_up(split, stage, device, settings)
+            self.pass_seconds = measured_curve(
+                passes, model.stack.config.vocab_size, min(CURVE[-1], self._limits.tokens)
+            )
         room = split.arena.room
         self._outputs = Outputs(room.readouts, room.width)
-        self._state = _description(device, split, stage)
+        self._state = {
+            **_description(device, split, stage),
+            "memory": watch.settled(plan, passes.graph_bytes),
+            "pass_ms": {str(n): round(1e3 * s, 3) for n, s in self.pass_seconds.items()},
+        }
+        self._passes = passes
         log.info("self-check: %s", dict(self._report.describe()))
+        log.info("memory: %s", self._state["memory"])
 
-    def _placed(self, model: DecisionModel, device: torch.device) -> tuple[GpuPass, PassStage]:
-        """The model over an arena, and room for the tables of its passes."""
+    def _placed(
+        self, model: DecisionModel, device: torch.device, watch: MemoryWatch
+    ) -> tuple[GpuPass, PassStage, MemoryPlan]:
+        """The model over an arena, and room for the tables of its passes. Raises ConfigError if
+        the device hasn't the memory."""
         config, limits = model.stack.config, self._limits
         kernels, _ = table_of(device)
         room = Room(
@@ -119,14 +143,25 @@ class GpuRunner:
             max(limits.states, _LEAST.states),
             readout_width(model),
         )
-        _check_memory(config, room, device)
-        angles = _all_angles(config, room.tokens, device)
-        split = GpuPass.of(model, Arena(config, room, device), Products(), angles)
         tile = tile_tokens(kernels, config.num_heads, config.num_kv_heads)
         segments = max(limits.segments, _LEAST.segments)
         ancestors = max(limits.ancestors, _LEAST.ancestors)
-        stage = StageRoom(room.tokens, segments, ancestors, room.readouts, tile)
-        return split, PassStage(stage, device)
+        tables = StageRoom(room.tokens, segments, ancestors, room.readouts, tile)
+        states = state_bytes(config, room.states)
+        plan = MemoryPlan(
+            weights=torch.cuda.memory_allocated(device),
+            arena=arena_bytes(config, room, device) - states,
+            states=states,
+            beside=beside_bytes(config, room.tokens),
+            tables=2 * stage_bytes(tables) + room.tokens * config.rotary_dim * 2,
+        )
+        plan.require_fit(
+            watch.free(), watch.total,
+            f"{room.tokens} tokens, {room.readouts} read-outs and {room.states} forked states",
+        )  # fmt: skip
+        angles = _all_angles(config, room.tokens, device)
+        split = GpuPass.of(model, Arena(config, room, device), Products(), angles)
+        return split, PassStage(tables, device), plan
 
     def proofs(self) -> Proofs:
         return self._report.proofs if self._report else Proofs()
@@ -134,23 +169,36 @@ class GpuRunner:
     def run(self, tables: PassTables) -> NDArray[np.float32]:
         """Head scores [R, W] in read-out order. Raises EngineDownError outside start and close, and
         when the device fails; EngineFaultError: a pass larger than the limits."""
-        if self._report is None or self._report.passes.packing:
-            return self.scores_of(self.submit(tables))
-        self._alone += 1
-        return np.concatenate([self.scores_of(self.submit(single)) for single in alone(tables)])
+        return self.submit(tables).take()
 
-    def submit(self, tables: PassTables) -> Pending:
-        """Enqueue a pass; up to two may be in flight. Raises as `run` does."""
-        if self._passes is None or self._outputs is None:
+    def submit(self, tables: PassTables) -> GpuLaunch:
+        """Enqueue a whole pass; others may follow before its scores are taken. Raises as `run`."""
+        launch = self.begin(tables)
+        while launch.enqueue():
+            pass
+        return launch
+
+    def begin(self, tables: PassTables) -> GpuLaunch:
+        """A pass to be enqueued part by part. Raises EngineDownError outside start and close."""
+        passes, outputs, report = self._passes, self._outputs, self._report
+        if passes is None or outputs is None or report is None:
             raise EngineDownError("the GPU runner is not running")
-        with self._running():
-            scores = self._passes.launch(tables)
-            return self._outputs.send(scores[: tables.readout_token.shape[0]])
+        apart = [tables]
+        if not report.passes.packing:
+            self._alone += 1
+            apart = list(alone(tables))
+        return GpuLaunch(passes, outputs, self._clock, apart, self._running)
 
-    def scores_of(self, pending: Pending) -> NDArray[np.float32]:
-        """Wait for a submitted pass. Raises EngineDownError when the device failed."""
-        with self._running():
-            return pending.take()
+    @property
+    def pass_tokens(self) -> int:
+        """The tokens of the largest pass."""
+        return max(self._limits.tokens, _LEAST.tokens)
+
+    @property
+    def whole_tokens(self) -> int:
+        """A pass of more tokens is enqueued in several parts."""
+        long = self._passes.long if self._passes is not None else None
+        return self.pass_tokens if long is None else long.beyond
 
     def close(self) -> None:
         self._compiles.end()
@@ -189,6 +237,8 @@ class GpuRunner:
             "products": dict(passes.split.products.describe()),
             "selfcheck": report.describe(),
             "launches": passes.describe(),
+            "device_time": self._clock.describe(),
+            "memory": with_torch_peak(self._state["memory"]),
             "passes_run_row_by_row": self._alone,
             "compilations_since_ready": self._compiles.count,
         }
@@ -202,14 +252,18 @@ def _check_model(model: DecisionModel) -> None:
         raise ConfigError("config.json: the GPU kernels are for linear heads of 128")
 
 
-def _check_memory(config: TextConfig, room: Room, device: torch.device) -> None:
-    needed = arena_bytes(config, room, device)
-    free, _ = torch.cuda.mem_get_info(device)
-    if needed > free:
-        raise ConfigError(
-            f"passes of {room.tokens} tokens, {room.readouts} rows and {room.states} states need "
-            f"{needed / 2**30:.2f} GiB beside the weights; {free / 2**30:.2f} GiB are free"
-        )
+@cache
+def stream_of(device: torch.device) -> torch.cuda.Stream:
+    """The one stream of a device, so that passes of several models run in the order enqueued."""
+    return torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+
+
+def _within(settings: StartSettings, watch: MemoryWatch) -> StartSettings:
+    """Graphs bounded by what the device has left."""
+    if settings.graphs is None:
+        return settings
+    most = max(1, min(settings.graphs.max_bytes, watch.free() - LIBRARY_BYTES))
+    return replace(settings, graphs=replace(settings.graphs, max_bytes=most))
 
 
 def _all_angles(config: TextConfig, positions: int, device: torch.device) -> torch.Tensor:

@@ -1,17 +1,19 @@
-"""Scores on their way to the host: two pinned slots that alternate, outside every graph's pool.
+"""Scores on their way to the host: pinned slots that alternate, outside every graph's pool.
 
-A pass in flight owns a slot until its scores are taken; a third pass first takes the oldest one's.
-R read-outs, W read-out width.
+A pass in flight owns a slot until its scores are taken; one pass more than there are slots first
+takes the oldest one's. R read-outs, W read-out width.
 """
 
 from __future__ import annotations
+
+import threading
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-_SLOTS = 2
+_SLOTS = 4
 
 
 class Pending:
@@ -21,19 +23,22 @@ class Pending:
         self._host: Tensor | None = host
         self._ready = ready
         self._scores: NDArray[np.float32] | None = None
+        self._taking = threading.Lock()
 
     def take(self) -> NDArray[np.float32]:
-        """Wait for the scores; a copy that no later pass writes to."""
-        if self._scores is None:
-            assert self._host is not None
-            self._ready.synchronize()
-            self._scores = self._host.numpy().copy()
-            self._host = None
-        return self._scores
+        """Wait for the scores; a copy that no later pass writes to. Any thread, any number of
+        times."""
+        with self._taking:
+            if self._scores is None:
+                assert self._host is not None
+                self._ready.synchronize()
+                self._scores = self._host.numpy().copy()
+                self._host = None
+            return self._scores
 
 
 class Outputs:
-    """Used by one thread and one stream."""
+    """Sent by one thread on one stream."""
 
     def __init__(self, readouts: int, width: int = 1) -> None:
         self._hosts = [torch.empty(readouts, width, pin_memory=True) for _ in range(_SLOTS)]

@@ -83,7 +83,7 @@ class GraphedPasses:
         most = min(settings.tokens, (long.split if long else split).arena.room.tokens)
         self.buckets = token_buckets(most) if capture else ()
         self._make = capture
-        self._sample = sample
+        self.sample = sample
         self.trunks: GraphStore[TrunkKey] = GraphStore(
             self._capture_trunk, settings.max_count, settings.max_bytes
         )
@@ -102,6 +102,12 @@ class GraphedPasses:
         self.trunks.fill(self._trunk_keys())
         self._seconds = time.perf_counter() - began
         log.info("%d graphs in %.1f s", len(self.trunks) + len(self.tails), self._seconds)
+
+    def on_copy(self, call: Callable[[], None]) -> None:
+        """What to do right before the next passes' first device work, on the launching thread."""
+        self.stage.before_copy = call
+        if self.long is not None:
+            self.long.stage.before_copy = call
 
     def launch(self, tables: PassTables) -> Tensor:
         """Enqueue a pass; FP32 scores [R, W], valid once the stream gets there. Raises as `parts`
@@ -169,12 +175,17 @@ class GraphedPasses:
             self._long_runs = False
         yield long.split.arena.scores[:readouts]
 
+    @property
+    def graph_bytes(self) -> int:
+        return self.trunks.num_bytes + self.tails.num_bytes
+
     def describe(self) -> Mapping[str, Any]:
         return {
             "trunks": self.trunks.describe(),
             "tails": self.tails.describe(),
             "largest_bucket": self.buckets[-1] if self.buckets else 0,
             "capture_seconds": round(self._seconds, 2),
+            "whole_up_to": self.long.beyond if self.long else self.split.arena.room.tokens,
             "passes": dict(self._counts),
         }
 
@@ -207,7 +218,7 @@ class GraphedPasses:
 
     def _capture_trunk(self, key: TrunkKey) -> Graph:
         assert self._make is not None
-        sample, capacity, long = self._sample(key[1]), self._capacity(key), self.long
+        sample, capacity, long = self.sample(key[1]), self._capacity(key), self.long
         if long is None or key[0] <= long.beyond:
             staged = self.stage.load(sample, capacity, readout_bucket(1))
             return self._make(lambda: self.split.trunk(staged))
@@ -216,5 +227,5 @@ class GraphedPasses:
 
     def _capture_tail(self, readouts: int) -> Graph:
         assert self._make is not None
-        staged = self.stage.load(self._sample(0), self._capacity((self.buckets[0], 0)), readouts)
+        staged = self.stage.load(self.sample(0), self._capacity((self.buckets[0], 0)), readouts)
         return self._make(lambda: self.split.tail(staged))

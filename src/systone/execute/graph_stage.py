@@ -7,7 +7,7 @@ are the same for every token bucket. Arrays no kernel reads stay on the host. Wo
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from math import prod
 
@@ -74,14 +74,13 @@ class PassStage:
     def __init__(self, room: StageRoom, device: torch.device) -> None:
         self.room = room
         self._tail = _placed(_tail_shapes(room), 0)
-        tokens = row_bucket(room.tokens)
-        largest = Capacity(tokens, room.segments, tokens // CHUNK + room.segments, room.segments)
-        size = _end(self._layout(largest))
+        size = stage_bytes(room) // 4
         cuda = device.type == "cuda"
         self._hosts = [torch.empty(size, dtype=torch.int32, pin_memory=cuda) for _ in range(_SLOTS)]
         self._device = torch.empty(size, dtype=torch.int32, device=device)
         self._left = [_event() for _ in range(_SLOTS)] if cuda else []
         self._next = 0
+        self.before_copy: Callable[[], None] | None = None  # the first device work of a pass
 
     @property
     def num_bytes(self) -> int:
@@ -105,6 +104,8 @@ class PassStage:
         for name, place in layout.items():
             rows = readouts if name in _READOUT_ARRAYS else 0
             used = max(used, _fill(words, name, arrays[name], place, rows))
+        if self.before_copy is not None:
+            self.before_copy()
         self._device[:used].copy_(self._hosts[slot][:used], non_blocking=True)
         if self._left:
             self._left[slot].record()
@@ -134,6 +135,14 @@ class PassStage:
 
     def _view(self, begin: int, shape: tuple[int, ...]) -> torch.Tensor:
         return self._device[begin : begin + prod(shape)].view(shape)
+
+
+def stage_bytes(room: StageRoom) -> int:
+    """What a `PassStage` takes on the device, and per slot on the host."""
+    tokens = row_bucket(room.tokens)
+    largest = Capacity(tokens, room.segments, tokens // CHUNK + room.segments, room.segments)
+    tail = _end(_placed(_tail_shapes(room), 0))
+    return 4 * _end(_placed(_trunk_shapes(largest, room.tile_tokens), tail))
 
 
 def _event() -> torch.cuda.Event:

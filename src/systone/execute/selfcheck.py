@@ -41,13 +41,16 @@ class PassVerdict:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a start found. `graphs`: replays gave the bits of eager launches; None: no graphs."""
+    """What a start found. `graphs`: replays gave the bits of eager launches; None: no graphs.
+    `groups`: long passes in groups of layers, with others in between, gave the bits of whole ones;
+    None: no pass is long enough."""
 
     products: Mapping[Shape, Verdict]
     passes: PassVerdict
     graphs: bool | None
     seconds: Mapping[str, float]
     cached: bool
+    groups: bool | None = None
 
     @property
     def proofs(self) -> Proofs:
@@ -63,6 +66,7 @@ class Report:
             "packing": "proven" if self.passes.packing else "refused: one row a pass",
             "sharing": "proven" if self.passes.sharing else "refused: every row on its own",
             "graphs": {None: "none", True: "proven", False: "refused: eager"}[self.graphs],
+            "groups": {None: "none", True: "proven", False: "refused: whole"}[self.groups],
             "refused": self.refused,
             "seconds": {name: round(value, 2) for name, value in self.seconds.items()},
         }
@@ -70,7 +74,12 @@ class Report:
     @property
     def refused(self) -> int:
         """Operators and modes that run the conservative way."""
-        modes = (self.passes.packing, self.passes.sharing, self.graphs is not False)
+        modes = (
+            self.passes.packing,
+            self.passes.sharing,
+            self.graphs is not False,
+            self.groups is not False,
+        )
         slow = sum(v.refused for v in self.products.values())
         return slow + sum(not mode for mode in modes)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib import metadata
@@ -29,6 +29,7 @@ from systone.execute.graph_stage import PassStage
 from systone.execute.graph_store import Capture
 from systone.execute.selfcheck import Bits, Clock, Report, check_graphs, check_passes
 from systone.execute.selfcheck_cache import VerdictCache, default_directory
+from systone.execute.selfcheck_long import long_passes, mixed_launch
 from systone.execute.selfcheck_products import Shape, Verdict, check_products, one_of_each_shape
 from systone.execute.selfcheck_rows import check_rows, pass_of, sample_pass
 from systone.kernels.gemm.kernel import gemm_descriptor_kernel, gemm_kernel
@@ -42,11 +43,14 @@ log = logging.getLogger(__name__)
 @dataclass(frozen=True, slots=True)
 class StartSettings:
     """`graphs` None: eager only. `fast_products`: cuBLASLt where proven. `verdicts` None: every
-    start checks every product."""
+    start checks every product. A pass expected to take longer than `whole_s` runs in groups of
+    layers of about `group_s`; None: every pass runs whole."""
 
     graphs: GraphSettings | None = field(default_factory=GraphSettings)
     fast_products: bool = True
     verdicts: Path | None = field(default_factory=default_directory)
+    whole_s: float | None = 0.06
+    group_s: float = 0.015
 
 
 def bring_up(
@@ -63,10 +67,15 @@ def bring_up(
     clock.lap("products")
     found = check_passes(partial(_bits, eager), vocabulary)
     clock.lap("passes")
+    times = None if settings.whole_s is None else (settings.whole_s, settings.group_s)
+    eager, groups = long_passes(
+        eager, _bits, partial(_bits, launch=mixed_launch), times if found.packing else None
+    )
+    clock.lap("largest pass")
     served, graphs = eager, None
     if settings.graphs is not None and found.packing:
         capture: Capture = CudaCapture(device).of
-        served = GraphedPasses(split, stage, settings.graphs, capture, sample)
+        served = GraphedPasses(eager.split, stage, settings.graphs, capture, sample, eager.long)
         served.capture()
         clock.lap("capture")
         graphs = check_graphs(partial(_bits, eager), partial(_bits, served), vocabulary)
@@ -74,13 +83,17 @@ def bring_up(
         if not graphs:
             served.close()
             served = eager
-    return served, Report(verdicts, found, graphs, clock.seconds, cached)
+    return served, Report(verdicts, found, graphs, clock.seconds, cached, groups)
 
 
-def _bits(passes: GraphedPasses, tables: PassTables) -> Bits:
+def _bits(
+    passes: GraphedPasses,
+    tables: PassTables,
+    launch: Callable[[GraphedPasses, PassTables], Tensor] = GraphedPasses.launch,
+) -> Bits:
     """Final hidden states and scores of every read-out as integers, so that NaN compares too."""
     rows = tables.readout_token.shape[0]
-    scores = passes.launch(tables)[:rows]
+    scores = launch(passes, tables)[:rows]
     hidden = passes.split.arena.take("last_normed", rows, passes.split.config.hidden_size)
     parts = [hidden.view(torch.int16).int(), scores.view(torch.int32)]
     return np.asarray(torch.cat(parts, dim=1).cpu().numpy())

@@ -1,0 +1,84 @@
+"""Device seconds of what a stream was given, and between, from events on that stream.
+
+A span is opened before its first device work and closed after its last; the clock adds it up once
+it has ended. Spans are opened and closed by one thread and read in that order by any. Seconds.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+__all__ = ["GpuClock", "Span"]
+
+
+class Span:
+    """From `begin` to `end` on the stream that was current. `end()` once, then `wait()`."""
+
+    def __init__(self) -> None:
+        self._began, self._ended = _event(), _event()
+        self._opened = False
+
+    def begin(self) -> None:
+        """Before the first device work; later calls change nothing."""
+        if not self._opened:
+            self._opened = True
+            self._began.record()
+
+    def end(self) -> None:
+        self.begin()
+        self._ended.record()
+
+    def wait(self) -> None:
+        """Until the device has done the span's work. Any thread."""
+        self._ended.synchronize()
+
+    def seconds(self) -> float:
+        """Of a span that has ended."""
+        return float(self._began.elapsed_time(self._ended)) / 1e3
+
+    def since(self, earlier: Span) -> float:
+        """Device seconds between an earlier span's end and this one's begin."""
+        return float(earlier._ended.elapsed_time(self._began)) / 1e3
+
+
+class GpuClock:
+    """What a device did since it was ready: busy in spans, idle between two of them.
+
+    Idle time before a span that nobody had asked for yet counts too: a share of idle time means
+    something under load only."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._last: Span | None = None
+        self._spans = 0
+        self._busy_s = self._idle_s = self._longest_idle_s = 0.0
+
+    def add(self, span: Span) -> float:
+        """Count a span that has ended, after those before it; its seconds."""
+        with self._lock:
+            took_s = span.seconds()
+            self._spans += 1
+            self._busy_s += took_s
+            if self._last is not None:
+                idle_s = max(0.0, span.since(self._last))
+                self._idle_s += idle_s
+                self._longest_idle_s = max(self._longest_idle_s, idle_s)
+            self._last = span
+            return took_s
+
+    def describe(self) -> Mapping[str, Any]:
+        with self._lock:
+            return {
+                "parts": self._spans,
+                "busy_s": round(self._busy_s, 6),
+                "idle_s": round(self._idle_s, 6),
+                "longest_idle_s": round(self._longest_idle_s, 6),
+            }
+
+
+def _event() -> torch.cuda.Event:
+    return torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
