@@ -36,7 +36,7 @@ def accuracy_rows() -> Iterator[dict[str, Any]]:
         weights = served(made)
         model = decision(weights)
         passes = EagerPasses(model, Room(tokens=8192, readouts=64, states=256), fast=True)
-        official = _official(made, weights)
+        official = official_model(made, weights)
         for length in lengths:
             yield from _compare(name, made, passes, model.head_weight, official, length)
         del weights, model, passes, official
@@ -54,8 +54,8 @@ def _compare(
         _, hidden = passes.run(naive_tables(rows[request : request + 4]))
         ours.append(hidden.float())
     ours = torch.cat(ours)
-    theirs = _hidden(official, torch.bfloat16, flat)
-    oracle = _hidden(official, torch.float32, flat)
+    theirs = final_hidden(official, torch.bfloat16, flat)
+    oracle = final_hidden(official, torch.float32, flat)
     official.to(torch.bfloat16)  # the weights are bf16 values: nothing is lost on the way
     size = oracle.norm(dim=1)
     mine, other = (ours - oracle).norm(dim=1) / size, (theirs - oracle).norm(dim=1) / size
@@ -87,7 +87,8 @@ def _rows(length: int) -> list[list[list[list[int]]]]:
     return made
 
 
-def _official(made: Recipe, weights: ServedWeights) -> Any:
+def official_model(made: Recipe, weights: ServedWeights) -> Any:
+    """transformers' text model on the device, holding exactly these weights."""
     modeling = qwen3_5_modeling()
     forbid_tf32()
     from transformers.models.qwen3_5.configuration_qwen3_5 import Qwen3_5TextConfig
@@ -102,15 +103,18 @@ def _official(made: Recipe, weights: ServedWeights) -> Any:
 
 
 @torch.inference_mode()
-def _hidden(model: Any, dtype: torch.dtype, rows: list[list[int]]) -> Tensor:
+def final_hidden(model: Any, dtype: torch.dtype, rows: list[list[int]]) -> Tensor:
     """Last tokens' final hidden states in FP32. Rotary frequencies stay FP32, as a load by
     transformers keeps them: cast along with the weights they would turn keys by wrong angles."""
     rotary, model.rotary_emb = model.rotary_emb, torch.nn.Identity()
     model.to(dtype)
     model.rotary_emb = rotary
-    found = []
-    for first in range(0, len(rows), 16):
-        ids = torch.tensor(rows[first : first + 16], device=DEVICE)
-        out = model(input_ids=ids, use_cache=False).last_hidden_state[:, -1]
-        found.append(out.float())
-    return torch.cat(found)
+    found: dict[int, Tensor] = {}
+    for length in sorted({len(row) for row in rows}):
+        of_length = [i for i, row in enumerate(rows) if len(row) == length]
+        for first in range(0, len(of_length), 16):
+            chosen = of_length[first : first + 16]
+            ids = torch.tensor([rows[i] for i in chosen], device=DEVICE)
+            out = model(input_ids=ids, use_cache=False).last_hidden_state[:, -1]
+            found |= dict(zip(chosen, out.float(), strict=True))
+    return torch.stack([found[i] for i in range(len(rows))])

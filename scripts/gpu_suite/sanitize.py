@@ -1,0 +1,124 @@
+"""Small launches of every own kernel, to be run under compute-sanitizer.
+
+Inputs are made on the CPU, so that the device runs our kernels and copies only. Prints what ran;
+the sanitizer's exit status is the verdict (`scripts/gpu run sanitize`).
+python3 -m scripts.gpu_suite.sanitize [gdn|attention|rows|gemm|head ...]
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from systone.kernels.attention import triton as attention
+from systone.kernels.attention.triton import tile_tokens
+from systone.kernels.config import table_of
+from systone.kernels.conv import triton as conv
+from systone.kernels.gather import triton as gather
+from systone.kernels.gdn import triton as gdn
+from systone.kernels.gemm import triton as gemm
+from systone.kernels.head import triton as head
+from systone.kernels.norm import triton as norm
+from systone.kernels.rope import triton as rope
+from systone.kernels.swiglu import triton as swiglu
+from systone.kernels.work import WorkTables
+from tests.gpu.cases import leaves, rows_of
+from tests.unit.nn.naive_tables import naive_tables
+
+DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+HEADS, KV_HEADS, KEY_HEADS, VALUE_HEADS = 8, 2, 1, 2
+EPS = 1e-6
+
+
+def drawn(*shape: int, dtype: torch.dtype = torch.bfloat16) -> Tensor:
+    """Gaussian values by shape, from the CPU."""
+    generator = torch.Generator().manual_seed(sum(shape))
+    return torch.randn(*shape, generator=generator).to(dtype).to(DEVICE)
+
+
+def tables() -> WorkTables:
+    """A pass with short parents, odd ends, a whole chunk and leaves of every tile."""
+    requests = [leaves(67, 3, [1, 17, 40, 65]), rows_of([[2, 1, 33], [130]], seed=3)]
+    return WorkTables.build(
+        naive_tables(requests), tile_tokens(table_of(DEVICE)[0], HEADS, KV_HEADS), DEVICE
+    )
+
+
+def run_gdn(at: WorkTables) -> list[Tensor]:
+    width = 2 * KEY_HEADS * 128 + VALUE_HEADS * 128
+    states = torch.empty(at.num_states, VALUE_HEADS, 128, 128, device=DEVICE)
+    found = gdn.gated_delta_rule(
+        drawn(at.num_tokens, width), drawn(at.num_tokens, VALUE_HEADS),
+        drawn(at.num_tokens, VALUE_HEADS), drawn(VALUE_HEADS), drawn(VALUE_HEADS), at,
+        num_key_heads=KEY_HEADS, key_dim=128, value_dim=128, states=states,
+        out=torch.empty(at.num_tokens, VALUE_HEADS, 128, dtype=torch.bfloat16, device=DEVICE),
+        scratch=gdn.GdnScratch.empty(at.num_tokens, KEY_HEADS, VALUE_HEADS, DEVICE),
+    )  # fmt: skip
+    return [found]
+
+
+def run_attention(at: WorkTables) -> list[Tensor]:
+    tokens, rows = at.num_tokens, at.num_readouts
+    k, v = drawn(tokens, KV_HEADS, 256), drawn(tokens, KV_HEADS, 256)
+    q, gate = drawn(tokens, HEADS, 256), drawn(tokens, HEADS, 256)
+    few, few_gate = drawn(rows, HEADS, 256), drawn(rows, HEADS, 256)
+    return [
+        attention.trie_attention(q, k, v, gate, at, scale=1 / 16),
+        attention.readout_attention(few, k, v, few_gate, at, scale=1 / 16),
+    ]
+
+
+def run_rows(at: WorkTables) -> list[Tensor]:
+    tokens = at.num_tokens
+    x, w = drawn(tokens, 520), drawn(520)
+    cos, sin = drawn(tokens, 64), drawn(tokens, 64)
+    q, k, heads = drawn(tokens, HEADS, 256), drawn(tokens, KV_HEADS, 256), drawn(256)
+    return [
+        conv.causal_conv_silu(x, drawn(4, 520).t(), at),
+        norm.rms_norm(x, w, EPS),
+        *norm.add_rms_norm(x, drawn(tokens, 520), w, EPS),
+        norm.gated_rms_norm(drawn(tokens, 2, 128), drawn(tokens, 256), drawn(128), EPS),
+        *rope.qk_norm_rope(q, k, heads, heads, cos, sin, EPS),
+        rope.norm_rope(k, heads, cos, sin, EPS),
+        swiglu.swiglu(drawn(tokens, 1000)),
+        gather.gather_rows(x, at.readout_token),
+    ]
+
+
+def run_gemm(_: WorkTables) -> list[Tensor]:
+    found = []
+    for rows in (1, 70, 300, 600):
+        found.append(gemm.linear(drawn(rows, 256), drawn(200, 256)))
+        found.append(gemm.linear(drawn(rows, 200), drawn(72, 200)))
+    return found
+
+
+def run_head(_: WorkTables) -> list[Tensor]:
+    wide, bias = drawn(3, 1300, dtype=torch.float32), drawn(3, dtype=torch.float32)
+    out = torch.empty(5, 3, device=DEVICE)
+    return [head.scalar_head(drawn(5, 1300), wide, bias, out=out)]
+
+
+GROUPS: dict[str, Callable[[WorkTables], list[Tensor]]] = {
+    "gdn": run_gdn,
+    "attention": run_attention,
+    "rows": run_rows,
+    "gemm": run_gemm,
+    "head": run_head,
+}
+
+
+def main() -> None:
+    at = tables()
+    for name in sys.argv[1:] or GROUPS:
+        found = GROUPS[name](at)
+        if DEVICE.type == "cuda":
+            torch.cuda.synchronize()
+        print(f"{name}: {len(found)} launches' outputs, {sum(t.numel() for t in found)} values")
+
+
+if __name__ == "__main__":
+    main()
