@@ -18,6 +18,7 @@ from systone.execute.buckets import Size, readout_bucket, row_bucket
 from systone.execute.gpu_gemm import projections
 from systone.execute.gpu_runner import GpuRunner
 from systone.kernels.gemm.cublaslt import exact_blas
+from systone.nn.decision import DecisionModel
 from systone.plan import PassTables
 from tests.gpu.cases import leaves
 from tests.unit.nn.naive_tables import naive_tables
@@ -63,12 +64,12 @@ def forward_rows(name: str, runner: GpuRunner) -> Iterator[dict[str, Any]]:
         trunk, tail = passes.trunks._held[key], passes.tails._held[readouts]
         at = (size.tokens, readouts)  # the floor has no padding
         if at not in floors:
-            floors = {at: _floor(split, *at, runner._stream)}
+            floors = {at: products_alone(split.model, *at, runner._stream)}
         forward, products = [], []
         with torch.cuda.stream(runner._stream):
             for _ in range(ROUNDS):
-                products.append(_timed(floors[at]))
-                forward.append(_timed(_both(trunk, tail)))
+                products.append(timed(floors[at]))
+                forward.append(timed(_both(trunk, tail)))
         ours, theirs = median(forward), median(products)
         yield {
             "model": name, "shape": shape, "tokens": size.tokens, "bucket": key[0],
@@ -81,14 +82,14 @@ def _both(trunk: Any, tail: Any) -> Callable[[], object]:
     return lambda: (trunk.replay(), tail.replay())
 
 
-def _floor(
-    split: Any, tokens: int, readouts: int, stream: torch.cuda.Stream
+def products_alone(
+    model: DecisionModel, tokens: int, readouts: int, stream: torch.cuda.Stream, calls: int = 3
 ) -> Callable[[], object]:
-    """The faster of two graphs of a forward's products: cuBLAS as it comes, and as we use it."""
-    weights = projections(
-        split.model.stack.weights, 2 * split.config.num_heads * split.config.head_dim
-    )
-    layers = split.config.num_layers
+    """The faster of two graphs of a forward's products: cuBLAS as it comes, and as we use it.
+    `calls`: replays of a time, three of which decide."""
+    config = model.stack.config
+    weights = projections(model.stack.weights, 2 * config.num_heads * config.head_dim)
+    layers = config.num_layers
     trunk, last = weights[: 4 * (layers - 1)], weights[4 * (layers - 1) :]
     x = {k: torch.randn(tokens, k, device="cuda").bfloat16() for k in {w.shape[1] for w in weights}}
     out = torch.empty(
@@ -110,7 +111,7 @@ def _floor(
         graphs.append(_captured(run))
         with exact_blas():
             graphs.append(_captured(run))
-        times = [median(_timed(graph.replay) for _ in range(3)) for graph in graphs]
+        times = [median(timed(graph.replay, calls) for _ in range(3)) for graph in graphs]
     keep: tuple[Tensor, ...] = (out, *x.values())
     best = graphs[times.index(min(times))]
     return lambda: (best.replay(), keep)
@@ -127,7 +128,7 @@ def _captured(run: Callable[[], None]) -> torch.cuda.CUDAGraph:
     return graph
 
 
-def _timed(call: Callable[[], object], calls: int = 3) -> float:
+def timed(call: Callable[[], object], calls: int = 3) -> float:
     begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     begin.record()
     for _ in range(calls):

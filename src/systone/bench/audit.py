@@ -1,4 +1,6 @@
-"""Recomputes a run's figures from its raw records and checks every hash; says what differs.
+"""Recomputes figures from raw records and checks every hash; says what differs.
+
+A path is a run's folder, or evidence: several runs and the summary beside their folder.
 
 Every figure stored must come out again. A later version may compute more of them, so that an older
 folder stays green; tables.md and plots are held by their hashes alone.
@@ -8,11 +10,12 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from systone.bench import evidence
 from systone.bench.figures import figures_of
 from systone.bench.folder import MANIFEST, dump, manifest_bytes
 from systone.bench.items import Item
@@ -27,7 +30,7 @@ _MOST_SHOWN = 20
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """`differences`: one line each; none: the folder is what its run wrote."""
+    """`differences`: one line each; none: everything is what its run wrote."""
 
     requests: int
     figures: int
@@ -35,7 +38,35 @@ class Audit:
 
 
 def audit(path: Path) -> Audit:
-    """Raises ConfigError if the folder isn't one of a run at all."""
+    """Raises ConfigError if the folder is neither a run's nor evidence."""
+    if evidence.is_evidence(path):
+        return _audit_evidence(evidence.folder_of(path))
+    found = _audit_run(path)
+    return replace(found, differences=_shortened(found.differences))
+
+
+def _audit_evidence(folder: Path) -> Audit:
+    """Every run in it, its manifest, and the summary, byte for byte."""
+    differences = list(_hashes(folder))
+    summary = evidence.summary_path(folder)
+    requests = figures = 0
+    for place in sorted(path.parent for path in folder.glob(f"*/{MANIFEST}")):
+        found = _audit_run(place)
+        requests, figures = requests + found.requests, figures + found.figures
+        differences += [f"{place.name}: {line}" for line in found.differences]
+    try:
+        computed, stored = evidence.summary_of(folder), summary.read_bytes()
+        figures += sum(1 for _ in _leaves(computed))
+        if stored != dump(computed):
+            differences += list(_compare(summary.name, json.loads(stored), computed)) or [
+                f"{summary.name}: not in the form it was written in"
+            ]
+    except (OSError, ValueError, KeyError, TypeError, ConfigError) as error:
+        differences.append(f"{summary.name} can't be recomputed: {type(error).__name__}: {error}")
+    return Audit(requests, figures, _shortened(differences))
+
+
+def _audit_run(path: Path) -> Audit:
     if not (path / MANIFEST).is_file():
         raise ConfigError(f"{path}: no {MANIFEST}; not a folder written by systone bench")
     differences = list(_hashes(path))
@@ -48,11 +79,14 @@ def audit(path: Path) -> Audit:
         differences += _unplanned(run, items, records)
     except (OSError, ValueError, KeyError, TypeError, ConfigError) as error:
         differences.append(f"figures can't be recomputed: {type(error).__name__}: {error}")
-    return Audit(requests, figures, _shortened(differences))
+    return Audit(requests, figures, tuple(differences))
 
 
 def _hashes(path: Path) -> Iterator[str]:
     """Files that are not what the manifest says, and a manifest that isn't this folder's."""
+    if not (path / MANIFEST).is_file():
+        yield f"{MANIFEST}: missing"
+        return
     stored, actual = (path / MANIFEST).read_bytes(), manifest_bytes(path)
     if stored == actual:
         return
@@ -132,6 +166,6 @@ def _brief(value: Any) -> str:
     return text if len(text) <= 80 else text[:79] + "…"
 
 
-def _shortened(lines: list[str]) -> tuple[str, ...]:
+def _shortened(lines: Sequence[str]) -> tuple[str, ...]:
     more = len(lines) - _MOST_SHOWN
     return tuple(lines) if more <= 0 else (*lines[:_MOST_SHOWN], f"and {more} more differences")

@@ -125,21 +125,26 @@ def _late_ms(records: Sequence[Record]) -> float | None:
 def _server(samples: Sequence[Json], span_s: float) -> Json:
     """What the server and its device said around the blocks of a level."""
     rounds = [s for s in samples if s["round"] != WARMUP_ROUND]
-    busy = [
-        s["after"]["device_s"] - s["before"]["device_s"]
-        for s in rounds
-        if s["before"]["device_s"] is not None and s["after"]["device_s"] is not None
-    ]
+    active = _share(rounds, "device_active_s", span_s)
     return {
-        "device_busy_share": _per_s(sum(busy), span_s)
-        if busy and len(busy) == len(rounds)
-        else None,
+        "device_busy_share": _share(rounds, "device_s", span_s),
+        "device_idle_share": None if active is None else _rounded(1.0 - active),
         "peak_device_mib": _largest(samples, "device_peak_bytes", 2**20),
         "device_used_mib": _largest(samples, "device_used_bytes", 2**20),
         "server_rss_mib": _largest(samples, "rss_bytes", 2**20),
         "device_growth_mib": _growth(rounds, "device_used_bytes"),
         "server_growth_mib": _growth(rounds, "rss_bytes"),
     }
+
+
+def _share(rounds: Sequence[Json], name: str, span_s: float) -> float | None:
+    """What a counter of seconds grew by in the rounds, over the rounds' own time."""
+    grown = [
+        s["after"][name] - s["before"][name]
+        for s in rounds
+        if s["before"][name] is not None and s["after"][name] is not None
+    ]
+    return _per_s(sum(grown), span_s) if grown and len(grown) == len(rounds) else None
 
 
 def _largest(samples: Sequence[Json], name: str, unit: int) -> float | None:

@@ -28,7 +28,7 @@ from systone.bench.run import Questions
 from systone.models.open_jev.answers import answer, num_rows
 from systone.models.open_jev.checks import read_request
 from systone.models.open_jev.prompt import whole_prompts
-from systone.models.synthetic import tokenizer_directory
+from systone.models.synthetic import PREFIX, tokenizer_directory
 from systone.protocol import systemone
 from systone.protocol.types import Decision, Usage
 
@@ -51,7 +51,7 @@ class TransformersPeer:
     @classmethod
     def load(cls, directory: Path, *, random_weights: bool = False) -> Self:
         """`directory` holds base/ and, unless the weights are random, package/checkpoint/. With
-        random weights a package's name will do: its backbone at full size.
+        random weights a package's name will do, with `:tiny` for less than its full size.
 
         Raises ConfigError for an unknown name, OSError or ValueError as transformers does for
         what is missing."""
@@ -108,6 +108,7 @@ class TransformersPeer:
         return {
             "at_s": round(time.time(), 3),
             "device_s": None,
+            "device_active_s": None,
             "device_peak_bytes": torch.cuda.max_memory_allocated() if on_gpu else None,
             "device_used_bytes": torch.cuda.memory_reserved() if on_gpu else None,
             "rss_bytes": None,
@@ -178,10 +179,11 @@ def _random(base: Path, dtype: torch.dtype, device: torch.device) -> Any:
 
 @contextmanager
 def _written(name: str) -> Iterator[Path]:
-    """A directory that holds what random weights need of a package at full size."""
+    """A directory that holds what random weights need of a package."""
     from systone.weights.synth.specs import find
 
-    config = find(name, "full").backbone.config()
+    package, _, size = name.removeprefix(PREFIX).partition(":")
+    config = find(package, size or "full").backbone.config()
     with tokenizer_directory() as base, tempfile.TemporaryDirectory() as scratch:
         (base / "config.json").write_text(json.dumps(config))
         (Path(scratch) / "base").symlink_to(base)

@@ -38,17 +38,22 @@ class ServerProbe:
         return {model["name"]: model["modes"] for model in self._models()}
 
     def sample(self) -> dict[str, Any]:
-        """`device_s`: device time so far; `device_peak_bytes`: the most the server had allocated;
-        `device_used_bytes`: what the GPUs of this machine hold now; `rss_bytes`: the process."""
+        """`device_s`: time of device batches so far; `device_active_s`: time the device itself was
+        at work, by its own clock; `device_peak_bytes`: the most the server had allocated;
+        `device_used_bytes`: what it holds now, or what the GPUs of this machine do where it
+        doesn't tell; `rss_bytes`: the process."""
         page = self._get("/metrics")
         found = _DEVICE_S.findall(page or b"")
-        peaks = [_peak(model["modes"]) for model in self._models()]
-        known = [peak for peak in peaks if peak is not None]
+        modes = [model["modes"] for model in self._models()]
+        known = [peak for one in modes if (peak := _memory(one, "peak_bytes")) is not None]
+        used = [held for one in modes if (held := _memory(one, "used_bytes")) is not None]
+        active = [seconds for one in modes if (seconds := _active_s(one)) is not None]
         return {
             "at_s": round(time.time(), 3),
             "device_s": sum(map(float, found)) if found else None,
+            "device_active_s": sum(active) if active else None,
             "device_peak_bytes": sum(known) if known else None,
-            "device_used_bytes": self._gpu_used(),
+            "device_used_bytes": sum(used) if used else self._gpu_used(),
             "rss_bytes": None if self._pid is None else _rss_bytes(self._pid),
         }
 
@@ -107,10 +112,18 @@ def gpu_facts() -> dict[str, Any]:
     }
 
 
-def _peak(modes: dict[str, Any]) -> int | None:
+def _memory(modes: dict[str, Any], name: str) -> int | None:
     memory = modes.get("memory")
-    peak = memory.get("peak_bytes") if isinstance(memory, dict) else None
-    return peak if type(peak) is int else None
+    found = memory.get(name) if isinstance(memory, dict) else None
+    return found if type(found) is int else None
+
+
+def _active_s(modes: dict[str, Any]) -> float | None:
+    """Of the part of the modes that tells how long the device was busy and idle."""
+    for part in modes.values():
+        if isinstance(part, dict) and "idle_s" in part and type(part.get("busy_s")) is float:
+            return float(part["busy_s"])
+    return None
 
 
 def _rss_bytes(pid: int) -> int | None:

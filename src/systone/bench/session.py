@@ -68,8 +68,10 @@ def run_http(
     workload: Workload,
     options: Options,
     show: Progress,
+    client: ClientProcess | None = None,
 ) -> Report:
     """Measure servers by URL, a model by a server started for it, or one that already runs.
+    `client`: one to use again; else one is started for this run.
 
     Raises ConfigError when a server can't be reached or started, before anything is measured."""
     for target in targets.values():
@@ -77,7 +79,7 @@ def run_http(
             registry.check(target)
     new_folder(options.out)
     with ExitStack() as stack:
-        client = stack.enter_context(ClientProcess())
+        client = client or stack.enter_context(ClientProcess())
         alone = client_alone(workload, plan.levels, client, show)
         answering: dict[Target, Answering] = {}
         for name, target in targets.items():

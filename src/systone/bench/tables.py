@@ -29,6 +29,7 @@ _THROUGHPUT: Columns = (
     ("prompts/s", "rows_per_s", 1),
     ("tokens/s", "input_tokens_per_s", 0),
     ("device busy", "device_busy_share", 4),
+    ("idle", "device_idle_share", 4),
     ("P95 ms", "p95_ms", 2),
     ("peak MiB", "peak_device_mib", 0),
     ("device MiB", "device_used_mib", 0),

@@ -36,6 +36,7 @@ _SUMMED = (
     "input_tokens_per_s",
     "overhead_p50_ms",
     "device_busy_share",
+    "device_idle_share",
     "peak_device_mib",
     "device_used_mib",
     "device_growth_mib",

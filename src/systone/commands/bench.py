@@ -2,7 +2,8 @@
 
 TARGET is a URL (any server of POST /v1/systemone), a model as `systone serve` takes it (with the
 flags of serve), or one of:
-  audit DIR     recompute a run's figures from its records and check its hashes
+  audit PATH    recompute the figures of a run, or of evidence, from its records; check its hashes
+  evidence DIR  write DIR.json, the summary of the runs in DIR
   plot DIR...   draw runs into --out
   peers DIR     the same requests through transformers, in this process
 The last line of standard output is one line of JSON. Exit status 1: a request failed, an answer
@@ -33,9 +34,11 @@ _FIXED = ("host", "port", "log_level")  # serve's flags that a run sets itself
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("target", metavar="TARGET", help="URL, model, audit, plot or peers")
     parser.add_argument(
-        "folders", nargs="*", type=Path, metavar="DIR", help="of audit, plot, peers"
+        "target", metavar="TARGET", help="URL, model, audit, evidence, plot or peers"
+    )
+    parser.add_argument(
+        "folders", nargs="*", type=Path, metavar="DIR", help="of audit, evidence, plot, peers"
     )
     add = parser.add_argument_group("measurement").add_argument
     add(
@@ -129,6 +132,15 @@ def _audit(args: argparse.Namespace) -> int:
     return 1 if found.differences else 0
 
 
+def _evidence(args: argparse.Namespace) -> int:
+    (folder,) = _folders(args, "one folder of runs", 1)
+    from systone.bench.evidence import write
+
+    summary = write(folder)
+    sys.stdout.write(json.dumps({"written": str(summary)}) + "\n")
+    return 0
+
+
 def _plot(args: argparse.Namespace) -> int:
     folders = _folders(args, "one folder or more", None)
     from systone.bench.folder import new_folder
@@ -142,7 +154,7 @@ def _plot(args: argparse.Namespace) -> int:
     return 0
 
 
-_OTHERS = {"audit": _audit, "plot": _plot, "peers": _peers}
+_OTHERS = {"audit": _audit, "evidence": _evidence, "plot": _plot, "peers": _peers}
 
 
 def _folders(args: argparse.Namespace, what: str, count: int | None) -> list[Path]:

@@ -146,6 +146,7 @@ def sample(device_s: float | None, peak: int | None = None, **fields: Any) -> di
     def at(value: float | None) -> dict[str, Any]:
         return {
             "device_s": value,
+            "device_active_s": None if value is None else value * 0.75,
             "device_peak_bytes": peak,
             "device_used_bytes": None,
             "rss_bytes": 2**21,
@@ -173,6 +174,7 @@ def test_device_share_and_memory_come_from_the_samples_of_the_rounds() -> None:
         ],
     )
     assert level["device_busy_share"] == 0.8
+    assert level["device_idle_share"] == 0.4
     assert level["peak_device_mib"] == 9.0
     assert level["server_rss_mib"] == 2.0
     assert level["device_used_mib"] is None

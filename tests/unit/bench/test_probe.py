@@ -19,6 +19,17 @@ def test_a_server_is_asked_for_its_modes_memory_and_device_time(stub: StubServer
     assert sample["rss_bytes"] > 10 << 20
 
 
+def test_a_device_tells_how_long_it_was_at_work(stub: StubServer) -> None:
+    stub.modes = {
+        "memory": {"peak_bytes": 9, "used_bytes": 7},
+        "queue": {"idle_s": 4.0, "busy_s": "no"},
+        "clock": {"idle_s": 1.0, "busy_s": 2.5},
+    }
+    sample = ServerProbe(Address.of(stub.url)).sample()
+    assert sample["device_active_s"] == 2.5
+    assert (sample["device_peak_bytes"], sample["device_used_bytes"]) == (9, 7)
+
+
 def test_what_a_server_does_not_tell_is_none(stub: StubServer) -> None:
     stub.modes = {"memory": "plenty"}
     assert ServerProbe(Address.of(stub.url)).sample()["device_peak_bytes"] is None

@@ -1,0 +1,167 @@
+"""What the parts of a workload session share: runs' folder, client, texts, the time left."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tarfile
+import tempfile
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from systone.bench import evidence
+from systone.bench.client_process import ClientProcess
+from systone.bench.environment import environment
+from systone.bench.folder import dump
+from systone.bench.items import Workload
+from systone.bench.plan import Plan
+from systone.bench.server_process import Served, served
+from systone.bench.session import Options, run_http
+from systone.bench.workloads import load_workload
+from systone.models.synthetic import PREFIX
+
+BEGAN = time.monotonic()
+SHOWN = (
+    "level", "requests", "failures", "mean_ms", "p50_ms", "p95_ms", "requests_per_s",
+    "overhead_p50_ms", "device_mean_ms", "device_idle_share", "peak_device_mib",
+    "device_growth_mib",
+)  # fmt: skip
+
+
+def say(text: str) -> None:
+    print(f"[{time.monotonic() - BEGAN:6.1f}] {text}", flush=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A run as set.json names it."""
+
+    folder: str
+    role: str
+    name: str
+    model: str
+    workload: str = "231-shape"
+    sharing: str = "default"
+
+
+class PartTimeoutError(Exception):
+    """A part took longer than it may."""
+
+
+class Session:
+    """Everything that the parts share: where runs go, the client, texts, the time that is left."""
+
+    def __init__(self, commit: str, seconds: float, device: str) -> None:
+        self.commit, self.device = commit, device
+        self.out = Path(os.environ.get("OUT", "."))
+        self.folder = Path(tempfile.mkdtemp(prefix="systone-workload-")) / "gpu_workload"
+        self.folder.mkdir()
+        self.ends = BEGAN + seconds
+        self.client = ClientProcess().__enter__()
+        self.uneven: set[str] = set()
+        self.texts: dict[str, Workload] = {}
+        facts = environment(commit)
+        self.set: dict[str, Any] = {
+            "format": evidence.FORMAT,
+            "commit": commit,
+            "machine": {"device": facts["gpu"], **facts},
+            "ceilings": None,
+            "floors": {},
+            "runs": [],
+            "not_run": [],
+        }
+
+    def left(self) -> float:
+        return self.ends - time.monotonic()
+
+    def workload(self, name: str) -> Workload:
+        """In tokens of the one tokenizer that all synthetic models have."""
+        if name not in self.texts:
+            self.texts[name] = load_workload(name, tokenizer=None, target=PREFIX, seed=0)
+        return self.texts[name]
+
+    def part(self, name: str, limit_s: float, least_s: float, run: Callable[[float], None]) -> None:
+        """Run a part that may take `limit_s`; not at all with less than `least_s` left."""
+        limit_s = min(limit_s, self.left())
+        if limit_s < least_s:
+            self.not_run(name, f"{self.left():.0f} s were left of {least_s:.0f} s it needs")
+            return
+        began = time.monotonic()
+        try:
+            run(limit_s)
+        except Exception as error:
+            traceback.print_exc(limit=-4)
+            self.not_run(name, f"{type(error).__name__}: {str(error)[:200]}")
+            shutil.rmtree(self.folder / name, ignore_errors=True)
+            self.client.__exit__(type(error), error, None)  # it may be inside a block still
+            self.client = ClientProcess().__enter__()
+        say(f"{name}: {time.monotonic() - began:.1f} s")
+        self.keep()
+
+    def bench(
+        self,
+        server: Served,
+        entry: Entry,
+        plan: Callable[[int], Plan],
+        texts: Workload,
+        limit_s: float,
+        equal_to: str | None = None,
+    ) -> None:
+        """One run of `systone bench` against a server that is up."""
+        ends = time.monotonic() + limit_s
+
+        def show(step: str, done: int) -> None:
+            if time.monotonic() > ends:
+                raise PartTimeoutError(f"over {limit_s:.0f} s at {step}, {done} requests")
+
+        held = None if equal_to is None or equal_to in self.uneven else self.folder / equal_to
+        options = Options(self.folder / entry.folder, commit=self.commit, equal_to=held)
+        report = run_http(
+            {"a": server}, plan(len(texts.items)), texts, options, show, client=self.client
+        )
+        self.add(entry)
+        if report.figures["answers"]["texts_with_differing_answers"]:
+            self.uneven.add(entry.folder)  # nothing can be held to its answers
+        for level in report.figures["levels"]:
+            if level["target"] == "a":
+                say("  ".join(f"{name} {level[name]}" for name in SHOWN))
+        say(f"{report.figures['answers']} failures {len(report.figures['failures'])}")
+
+    def add(self, entry: Entry) -> None:
+        self.set["runs"].append(asdict(entry))
+
+    def keep(self) -> None:
+        """What is done so far, under $OUT; `systone bench evidence` can summarise it."""
+        (self.folder / evidence.SET).write_bytes(dump(self.set))
+        with tarfile.open(self.out / "gpu_workload.tar", "w") as tar:
+            for path in sorted(self.folder.parent.iterdir()):
+                tar.add(path, path.name)
+
+    def close(self) -> None:
+        """Write the summary too, and end the client."""
+        self.keep()
+        summary = evidence.write(self.folder)
+        shutil.copy(summary, self.out / summary.name)
+        self.keep()
+        self.client.__exit__(None, None, None)
+
+    @contextmanager
+    def server(self, model: str, *flags: str) -> Iterator[Served]:
+        """A server of the model; its log lies under $OUT."""
+        label = "-".join(
+            [model.replace(":", "-"), *(f.strip("-").replace("=", "-") for f in flags)]
+        )
+        began = time.monotonic()
+        log = self.out / f"{label}.server.log"
+        with served(model, [*flags, f"--device={self.device}"], log, lambda _: None) as up:
+            say(f"{label}: listens after {time.monotonic() - began:.1f} s")
+            yield up
+
+    def not_run(self, name: str, reason: str) -> None:
+        say(f"{name}: not run: {reason}")
+        self.set["not_run"].append({"part": name, "reason": reason})
