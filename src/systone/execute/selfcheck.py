@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -43,7 +43,8 @@ class PassVerdict:
 class Report:
     """What a start found. `graphs`: replays gave the bits of eager launches; None: no graphs.
     `groups`: long passes in groups of layers, with others in between, gave the bits of whole ones;
-    None: no pass is long enough."""
+    None: no pass is long enough. `heads`: projections of final hidden states; one that varies with
+    the row count leaves no packing."""
 
     products: Mapping[Shape, Verdict]
     passes: PassVerdict
@@ -51,6 +52,7 @@ class Report:
     seconds: Mapping[str, float]
     cached: bool
     groups: bool | None = None
+    heads: Mapping[Shape, Verdict] = field(default_factory=dict)
 
     @property
     def proofs(self) -> Proofs:
@@ -62,6 +64,7 @@ class Report:
         """Effective modes by operator."""
         return {
             "products": {f"{n}x{k}": v.mode for (n, k), v in self.products.items()},
+            "heads": {f"{n}x{k}": v.mode for (n, k), v in self.heads.items()},
             "products_from_cache": self.cached,
             "packing": "proven" if self.passes.packing else "refused: one row a pass",
             "sharing": "proven" if self.passes.sharing else "refused: every row on its own",
@@ -80,7 +83,7 @@ class Report:
             self.graphs is not False,
             self.groups is not False,
         )
-        slow = sum(v.refused for v in self.products.values())
+        slow = sum(v.refused for found in (self.products, self.heads) for v in found.values())
         return slow + sum(not mode for mode in modes)
 
 

@@ -1,7 +1,7 @@
 """Has a row's product the same bits at every row count, and is cuBLASLt's the canonical one?
 
-Every weight shape, every row count a pass may run at, on loaded weights, with three kinds of rows.
-The truth is the canonical product of all rows at once. M rows, K inputs, N outputs.
+Every weight shape, heads included, every row count a pass may run at, on loaded weights, with three
+kinds of rows. The truth is the canonical product of all rows at once. M rows, K inputs, N outputs.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from torch import Tensor
 from systone.execute.gpu_gemm import Shape
 from systone.kernels.gemm import cublaslt
 from systone.kernels.gemm import triton as canonical
+from systone.kernels.head.triton import label_head
 
-__all__ = ["Shape", "Verdict", "check_products", "one_of_each_shape"]
+__all__ = ["Shape", "Verdict", "check_heads", "check_products", "one_of_each_shape"]
 
 Product = Callable[..., Tensor]
 
@@ -87,15 +88,26 @@ def check_products(
     return found
 
 
+def check_heads(
+    weights: Mapping[Shape, Tensor],
+    row_counts: Sequence[int],
+    warm: Mapping[Shape, Tensor],
+    *,
+    product: Product = label_head,
+) -> dict[Shape, Verdict]:
+    """`check_products` of FP32 projections of bf16 rows, for which there is one kernel."""
+    found = check_products(weights, row_counts, warm, fast=product, exact=product)
+    return {shape: Verdict(v.canonical, None, wanted=False) for shape, v in found.items()}
+
+
 def _first_difference(
     product: Product, rows: Tensor, weight: Tensor, truth: Tensor, counts: Sequence[int]
 ) -> int | None:
     """The smallest row count at which `product` differs from `truth` in a bit, NaN and the sign of
     zero counted. Comparisons stay on the device: one read back for all row counts."""
-    bits = truth.view(torch.int16)
-    same = torch.stack(
-        [(product(rows[:m], weight).view(torch.int16) == bits[:m]).all() for m in counts]
-    )
+    words = torch.int32 if truth.dtype == torch.float32 else torch.int16
+    bits = truth.view(words)
+    same = torch.stack([(product(rows[:m], weight).view(words) == bits[:m]).all() for m in counts])
     wrong = (~same).nonzero()
     return counts[int(wrong[0])] if wrong.numel() else None
 
@@ -106,7 +118,7 @@ def _inputs(weight: Tensor, rows: int, warm: Tensor | None) -> Iterator[Tensor]:
     width = int(weight.shape[1])
     generator = torch.Generator(weight.device).manual_seed(width)
     options: dict[str, Any] = {"generator": generator, "device": weight.device}
-    gaussian = torch.randn(rows, width, dtype=weight.dtype, **options)
+    gaussian = torch.randn(rows, width, dtype=torch.bfloat16, **options)
     yield gaussian
     drawn = torch.randint(0, _OUTLIER_EVERY, (rows, width), dtype=torch.int16, **options)
     gaussian[drawn == 0] *= _OUTLIERS

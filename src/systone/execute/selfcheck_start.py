@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib import metadata
@@ -30,14 +30,23 @@ from systone.execute.graph_store import Capture
 from systone.execute.selfcheck import Bits, Clock, Report, check_graphs, check_passes
 from systone.execute.selfcheck_cache import VerdictCache, default_directory
 from systone.execute.selfcheck_long import long_passes, mixed_launch
-from systone.execute.selfcheck_products import Shape, Verdict, check_products, one_of_each_shape
+from systone.execute.selfcheck_products import (
+    Shape,
+    Verdict,
+    check_heads,
+    check_products,
+    one_of_each_shape,
+)
 from systone.execute.selfcheck_rows import check_rows, pass_of, sample_pass
 from systone.kernels.gemm.kernel import gemm_descriptor_kernel, gemm_kernel
+from systone.kernels.head.triton import rows_dot_kernel
 from systone.plan.tables import PassTables
 
 __all__ = ["StartSettings", "bring_up"]
 
 log = logging.getLogger(__name__)
+
+_HEAD = "head "  # before a head's shape, where verdicts are kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +70,12 @@ def bring_up(
     vocabulary = split.config.vocab_size
     sample = partial(sample_pass, vocabulary)
     eager = GraphedPasses(split, stage, GraphSettings(), None, sample)
-    verdicts, cached = _products(split, stage, device, settings)
+    verdicts, heads, cached = _products(split, stage, device, settings)
     _use(split.products, verdicts)
     torch.cuda.empty_cache()
     clock.lap("products")
     found = check_passes(partial(_bits, eager), vocabulary)
+    found = replace(found, packing=found.packing and not any(v.refused for v in heads.values()))
     clock.lap("passes")
     times = None if settings.whole_s is None else (settings.whole_s, settings.group_s)
     eager, groups = long_passes(
@@ -83,7 +93,7 @@ def bring_up(
         if not graphs:
             served.close()
             served = eager
-    return served, Report(verdicts, found, graphs, clock.seconds, cached, groups)
+    return served, Report(verdicts, found, graphs, clock.seconds, cached, groups, heads)
 
 
 def _bits(
@@ -101,25 +111,29 @@ def _bits(
 
 def _products(
     split: GpuPass, stage: PassStage, device: torch.device, settings: StartSettings
-) -> tuple[dict[Shape, Verdict], bool]:
-    """Verdicts by shape, and whether they are an earlier start's."""
+) -> tuple[dict[Shape, Verdict], dict[Shape, Verdict], bool]:
+    """Verdicts of products and of heads by shape, and whether they are an earlier start's."""
     config, room = split.config, split.arena.room
     queries = 2 * config.num_heads * config.head_dim
     weights = one_of_each_shape(projections(split.model.stack.weights, queries))
-    counts = sorted({*token_buckets(room.tokens), *readout_buckets(room.readouts)})
-    kept = VerdictCache(_identity(device, list(weights), counts), settings.verdicts)
+    heads = one_of_each_shape([split.model.head_weight])
+    readouts = readout_buckets(room.readouts)
+    counts = sorted({*token_buckets(room.tokens), *readouts})
+    kept = VerdictCache(_identity(device, weights, heads, counts), settings.verdicts)
     held = kept.read()
-    if held is not None and set(held) == {_name(shape) for shape in weights}:
-        verdicts = {shape: Verdict(**held[_name(shape)]) for shape in weights}
+    names = {_name(s): s for s in weights} | {_HEAD + _name(s): s for s in heads}
+    if held is not None and set(held) == set(names):
+        found = {name: Verdict(**held[name]) for name in names}
     else:
         held = None
-        verdicts = check_products(weights, counts, _warm_rows(split, stage))
-        kept.write(
-            {_name(s): {"canonical": v.canonical, "cublaslt": v.cublaslt}
-             for s, v in verdicts.items()}
-        )  # fmt: skip
-    wanted = {s: replace(v, wanted=settings.fast_products) for s, v in verdicts.items()}
-    return wanted, held is not None
+        warm, last = _warm_rows(split, stage)
+        products = check_products(weights, counts, warm)
+        projected = check_heads(heads, readouts, dict.fromkeys(heads, last))
+        found = {_name(s): v for s, v in products.items()}
+        found |= {_HEAD + _name(s): v for s, v in projected.items()}
+        kept.write({name: v.as_json() for name, v in found.items()})
+    wanted = {s: replace(found[_name(s)], wanted=settings.fast_products) for s in weights}
+    return wanted, {s: found[_HEAD + _name(s)] for s in heads}, held is not None
 
 
 def _use(products: Products, verdicts: Mapping[Shape, Verdict]) -> None:
@@ -146,8 +160,9 @@ class _Recording(Products):
         return Products.linear(self, x, weight, out)
 
 
-def _warm_rows(split: GpuPass, stage: PassStage) -> Mapping[Shape, Tensor]:
-    """What the check's own rows bring to every product, from the last layer that has the shape."""
+def _warm_rows(split: GpuPass, stage: PassStage) -> tuple[Mapping[Shape, Tensor], Tensor]:
+    """What the check's own rows bring to every product, from the last layer that has the shape, and
+    to the head."""
     tables = pass_of(check_rows(split.config.vocab_size), shared=True)
     recording = _Recording()
     sample = partial(sample_pass, split.config.vocab_size)
@@ -157,11 +172,12 @@ def _warm_rows(split: GpuPass, stage: PassStage) -> Mapping[Shape, Tensor]:
         token_buckets(tokens)[-1]: tokens, readout_buckets(readouts)[-1]: readouts
     }  # fmt: skip
     passes.launch(tables)
-    return recording.seen
+    last = split.arena.take("last_normed", readouts, split.config.hidden_size).clone()
+    return recording.seen, last
 
 
 def _identity(
-    device: torch.device, shapes: Sequence[Shape], counts: Sequence[int]
+    device: torch.device, shapes: Iterable[Shape], heads: Iterable[Shape], counts: Sequence[int]
 ) -> Mapping[str, Any]:
     """What a product's bits depend on, the device as the CUDA runtime names it."""
     properties = torch.cuda.get_device_properties(device)
@@ -174,8 +190,9 @@ def _identity(
         "cublas": _version("nvidia-cublas", "nvidia-cublas-cu12"),
         "torch": torch.__version__,
         "triton": triton.__version__,
-        "kernels": [gemm_kernel.cache_key, gemm_descriptor_kernel.cache_key],
+        "kernels": [k.cache_key for k in (gemm_kernel, gemm_descriptor_kernel, rows_dot_kernel)],
         "shapes": sorted(_name(shape) for shape in shapes),
+        "heads": sorted(_name(shape) for shape in heads),
         "rows": list(counts),
     }
 

@@ -13,7 +13,12 @@ from systone.execute.base import Proofs
 from systone.execute.selfcheck import PassVerdict, Report, check_graphs, check_passes
 from systone.execute.selfcheck_alone import alone
 from systone.execute.selfcheck_cache import VerdictCache
-from systone.execute.selfcheck_products import Verdict, check_products, one_of_each_shape
+from systone.execute.selfcheck_products import (
+    Verdict,
+    check_heads,
+    check_products,
+    one_of_each_shape,
+)
 from systone.execute.selfcheck_rows import check_rows, pass_of
 from systone.plan import PassTables
 
@@ -71,6 +76,23 @@ def test_rows_of_a_real_pass_are_tried_too(weights) -> None:
     warm = {(24, 32): torch.full((3, 32), 7.0).bfloat16()}
     found = check_products(weights, COUNTS, warm, fast=wrong_on_sevens, exact=steady)
     assert (found[24, 32].cublaslt, found[16, 48].cublaslt) == (8, None)
+
+
+def test_a_head_is_checked_with_its_own_kernel() -> None:
+    head = one_of_each_shape([torch.randn(3, 1300, generator=torch.Generator().manual_seed(2))])
+    warm = {(3, 1300): torch.ones(2, 1300).bfloat16()}
+    assert check_heads(head, (2, 5), warm) == {(3, 1300): Verdict(None, None, wanted=False)}
+
+
+def test_a_head_that_varies_with_the_row_count_is_found_and_said() -> None:
+    def varies(x: Tensor, weight: Tensor) -> Tensor:
+        return x.float() @ weight.t() + (x.shape[0] > 4) * 1e-3
+
+    found = check_heads({(1, 8): torch.ones(1, 8)}, (2, 4, 8), {}, product=varies)
+    assert found[1, 8].canonical == 2
+    report = Report({}, PassVerdict(False, False), None, {}, False, heads=found)
+    assert report.describe()["heads"] == {"1x8": "canonical, varies at M=2"}
+    assert report.refused == 3
 
 
 def own_rows(tables: PassTables) -> np.ndarray:
