@@ -14,39 +14,44 @@ from torch import Tensor
 from systone.kernels.head.reference import LANES
 
 assert LANES == 2**10
+_COLUMNS = 8  # of one program: the row is read once for all of them
 
 
 @triton.jit
-def _fixed_dot(x_ptr, y_ptr, width, N: tl.constexpr):
+def _fixed_dots(x_ptr, y_ptr, width, columns, first_column, C: tl.constexpr, N: tl.constexpr):
+    """[C] dot products of x [width] with rows first_column .. first_column + C - 1 of y."""
     STEPS: tl.constexpr = 10
     lane = tl.arange(0, N)
-    total = tl.zeros((N,), dtype=tl.float32)
+    column = first_column + tl.arange(0, C)
+    y_ptrs = y_ptr + column.to(tl.int64)[:, None] * width + lane[None, :]
+    total = tl.zeros((C, N), dtype=tl.float32)
     for first in range(0, width, N):
         inside = first + lane < width
         x = tl.load(x_ptr + first + lane, mask=inside, other=0.0).to(tl.float32)
-        y = tl.load(y_ptr + first + lane, mask=inside, other=0.0).to(tl.float32)
-        total += x * y
+        wanted = inside[None, :] & (column < columns)[:, None]
+        total += x[None, :] * tl.load(y_ptrs + first, mask=wanted, other=0.0).to(tl.float32)
     for _ in tl.static_range(STEPS):  # the upper half onto the lower until one is left
-        total = tl.sum(tl.reshape(total, (2, total.shape[0] // 2)), axis=0)
-    return tl.sum(total, axis=0)
+        total = tl.sum(tl.reshape(total, (C, 2, total.shape[1] // 2)), axis=1)
+    return tl.sum(total, axis=1)
 
 
 @triton.jit
 def rows_dot_kernel(
     x_ptr, y_ptr, bias_ptr, own_ptr, out_ptr, width, stride_x, columns,
-    HAS_BIAS: tl.constexpr, HAS_OWN: tl.constexpr, N: tl.constexpr,
+    HAS_BIAS: tl.constexpr, HAS_OWN: tl.constexpr, C: tl.constexpr, N: tl.constexpr,
 ):  # fmt: skip
     """out[r, j] = x[r] . y[j] (+ bias[j]) of every column j and row r; with `own`, of the rows r
     with own[r] == r only."""
     row = tl.program_id(0).to(tl.int64)
-    column = tl.program_id(1).to(tl.int64)
+    first = tl.program_id(1) * C
     if HAS_OWN:  # noqa: SIM102 - a compile-time branch
         if tl.load(own_ptr + row) != row:
             return
-    dot = _fixed_dot(x_ptr + row * stride_x, y_ptr + column * width, width, N)
+    dots = _fixed_dots(x_ptr + row * stride_x, y_ptr, width, columns, first, C, N)
+    column = first + tl.arange(0, C)
     if HAS_BIAS:
-        dot += tl.load(bias_ptr + column)
-    tl.store(out_ptr + row * columns + column, dot)
+        dots += tl.load(bias_ptr + column, mask=column < columns, other=0.0)
+    tl.store(out_ptr + row * columns + column, dots, mask=column < columns)
 
 
 @triton.jit
@@ -56,8 +61,8 @@ def pair_dot_kernel(
     """out[m] = scale * (key[m] . query[query_of[m]])."""
     row = tl.program_id(0).to(tl.int64)
     query = tl.load(query_of_ptr + row).to(tl.int64)
-    dot = _fixed_dot(key_ptr + row * width, query_ptr + query * width, width, N)
-    tl.store(out_ptr + row, dot * scale)
+    dots = _fixed_dots(key_ptr + row * width, query_ptr + query * width, width, 1, 0, 1, N)
+    tl.store(out_ptr + row + tl.arange(0, 1), dots * scale)
 
 
 def scalar_head(x: Tensor, weight: Tensor, bias: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -141,8 +146,9 @@ def _project(
     rows, columns = out.shape
     if rows == 0:
         return
-    rows_dot_kernel[(rows, columns)](
+    together = min(_COLUMNS, triton.next_power_of_2(columns))
+    rows_dot_kernel[(rows, triton.cdiv(columns, together))](
         x, weight, weight if bias is None else bias, weight if own is None else own, out,
         x.shape[1], x.stride(0), columns, HAS_BIAS=bias is not None, HAS_OWN=own is not None,
-        N=LANES, num_warps=4, enable_fp_fusion=False,
+        C=together, N=LANES, num_warps=4, enable_fp_fusion=False,
     )  # fmt: skip
