@@ -26,7 +26,7 @@ def add_model_flag(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="SOURCE",
-        help="built-in name or model directory; repeat it to serve several, the first is the "
+        help="built-in name, directory or synth:NAME; repeat it to serve several, the first is the "
         "default (default: systone-mini)",
     )
 
