@@ -34,9 +34,15 @@ class Served:
 
     @property
     def budget(self) -> Budget:
-        """What one batch may hold: the settings' bounds, and no more requests than gain by it."""
-        budget, most = self.settings.budget, self.loaded.executor.max_batch_requests
-        return budget if most is None else replace(budget, requests=min(budget.requests, most))
+        """What one batch may hold: the settings' bounds, and no more than gains by it. Once the
+        executor has started."""
+        budget, executor = self.settings.budget, self.loaded.executor
+        return replace(
+            budget,
+            requests=_least(budget.requests, executor.max_batch_requests),
+            tokens=_least(budget.tokens, executor.max_batch_tokens),
+            whole_tokens=executor.whole_tokens,
+        )
 
 
 class Catalog:
@@ -76,6 +82,10 @@ class Catalog:
         if served is None:
             raise unknown_model(name, [served.name for served in self.served])
         return served
+
+
+def _least(bound: int, other: int | None) -> int:
+    return bound if other is None else min(bound, other)
 
 
 def _own_names(card: ModelCard) -> tuple[str, str]:

@@ -1,7 +1,7 @@
 """The device thread: loads models, starts executors, warms up, runs batches, closes what it opened.
 
-Everything that touches a device happens on this one thread, so executors need no locks and a
-device library sees one thread all its life. Knows no HTTP and no futures of callers.
+Everything that gives a device work happens on this one thread; only the wait for what it was given
+happens on the loop's reader. Knows no HTTP and no futures of callers.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 from systone.catalog import Catalog, Served
 from systone.config import EngineConfig, ModelSettings
 from systone.errors import ConfigError, SystoneError
-from systone.models.base import Executor, Loaded, Readout
+from systone.models.base import Executor, Flight, Loaded, Readout
 from systone.schedule.loop import Deliver, run_batches
 from systone.schedule.scheduler import Scheduler
 
@@ -68,7 +68,7 @@ class DeviceThread:
             return
         self._started.set_result((catalog, scheduler))
         try:
-            run_batches(scheduler, self._execute_in(catalog), self._deliver, self._clock)
+            run_batches(scheduler, _begin_in(catalog), self._deliver, self._clock)
         except BaseException as error:
             log.critical("the device loop broke", exc_info=True)
             scheduler.fail(f"device loop broke: {type(error).__name__}")
@@ -87,6 +87,9 @@ class DeviceThread:
             quantum_s=self._config.quantum_s,
             clock=self._clock,
         )
+        for served in catalog.served:
+            for tokens, seconds in served.loaded.executor.pass_seconds.items():
+                scheduler.learn(served.name, tokens, seconds)
         if self._config.warmup:
             for served in catalog.served:
                 self._warm_up(served, scheduler)
@@ -123,13 +126,14 @@ class DeviceThread:
         except SystoneError as error:
             raise ConfigError(f"{served.name} failed its warm-up: {error}") from error
 
-    def _execute_in(self, catalog: Catalog) -> Callable[[str, Sequence[Any]], Sequence[Any]]:
-        executors = {served.name: served.loaded.executor for served in catalog.served}
-        return lambda name, works: executors[name].execute(works)
-
     def _close(self) -> None:
         for executor in self._opened:
             try:
                 executor.close()
             except Exception:
                 log.error("an executor failed to close", exc_info=True)
+
+
+def _begin_in(catalog: Catalog) -> Callable[[str, Sequence[Any]], Flight]:
+    executors = {served.name: served.loaded.executor for served in catalog.served}
+    return lambda name, works: executors[name].begin(works)

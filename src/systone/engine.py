@@ -1,8 +1,9 @@
 """The engine: models, scheduler, workers and the device thread, wired; sync and async calls.
 
-One thread owns every device: it loads models, warms them up, runs batches and closes them. A small
-pool prepares requests, one more thread finishes answers. A request makes four thread hops: caller,
-prepare, device, finish, caller. Knows no HTTP and no torch.
+One thread owns every device: it loads models, warms them up, enqueues batches and closes them. A
+small pool prepares requests; one thread waits for the device and finishes small batches, another
+the large ones. A request alone makes four thread hops: caller, prepare, device, reader, caller.
+Knows no HTTP and no torch.
 
 `start` sets the interpreter's switch interval for the whole process (`switch_interval_s`): at
 Python's default of 5 ms a busy thread delays the hand-over to another by that much and more.
@@ -40,6 +41,8 @@ from systone.schedule.watchdog import Watchdog
 __all__ = ["Engine", "Health", "ModelHealth", "Pending", "Source"]
 
 log = logging.getLogger("systone.engine")
+
+FINISHED_HERE = 4  # requests that the thread which waits for the device finishes itself
 
 
 class Pending(Future[Decision]):
@@ -226,12 +229,19 @@ class Engine:
             raise EngineDownError("the engine is starting: loading models")
         return self._live
 
-    def _deliver(self, batch: Batch, works: Sequence[Any], results: Sequence[Any]) -> None:
+    def _deliver(
+        self, batch: Batch, works: Sequence[Any], results: Sequence[Any], alone: bool
+    ) -> None:
         catalog, scheduler = self._running()
         adapter = catalog.by_name[batch.lane].loaded.adapter
-        self._finisher.run(
-            lambda: pipeline.finish(scheduler, adapter, batch.tickets, works, results, self._clock)
-        )
+
+        def finish() -> None:
+            pipeline.finish(scheduler, adapter, batch.tickets, works, results, self._clock)
+
+        if alone and len(batch.tickets) <= FINISHED_HERE:
+            finish()  # saves a hand-over when nothing else waits for this thread
+        else:
+            self._finisher.run(finish)
 
     def _crashed(self, error: BaseException) -> None:
         log.critical("a worker broke", exc_info=error)

@@ -35,6 +35,43 @@ class PassRunner(Protocol):
         """Modes, device and memory for `/health`; cheap and safe from any thread."""
 
 
+class Launch(Protocol):
+    """A pass on its way through the device, in parts. One thread enqueues; another may wait."""
+
+    seconds: float  # of the device, in the parts waited for
+
+    def enqueue(self) -> bool:
+        """Enqueue the next part; False if it was the last. Raises as `PassRunner.run`."""
+
+    def wait(self) -> None:
+        """Until the next enqueued part is done; called once for each. Raises EngineDownError."""
+
+    def take(self) -> NDArray[np.float32]:
+        """The scores, once every part has been enqueued; waits for what wasn't waited for."""
+
+
+@runtime_checkable
+class OverlappingRunner(PassRunner, Protocol):
+    """A runner that can be given the next pass before it is done with one. The properties are
+    valid after `start`."""
+
+    def begin(self, tables: PassTables) -> Launch:
+        """A pass of which nothing is enqueued yet. Raises EngineDownError."""
+
+    @property
+    def pass_tokens(self) -> int:
+        """The tokens of the largest pass."""
+
+    @property
+    def whole_tokens(self) -> int:
+        """A pass of more tokens has several parts. While one is enqueued in part, passes of at most
+        so many may be, and no other."""
+
+    @property
+    def pass_seconds(self) -> Mapping[int, float]:
+        """Measured device time by tokens."""
+
+
 @dataclass(frozen=True, slots=True)
 class Proofs:
     """What a self-check on this very device proved bit for bit; None: not checked.

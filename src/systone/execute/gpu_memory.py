@@ -33,7 +33,7 @@ class MemoryPlan:
 
     @property
     def beyond_weights(self) -> int:
-        return sum(getattr(self, f.name) for f in fields(self)) - self.weights
+        return int(sum(getattr(self, f.name) for f in fields(self))) - self.weights
 
     def require_fit(self, free: int, total: int, limits: str) -> None:
         """Raises ConfigError with the arithmetic if more is needed beside the weights than is free.

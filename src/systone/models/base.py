@@ -9,7 +9,7 @@ thread only. Knows no HTTP and no queue. N rows, W read-out width.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
@@ -111,13 +111,59 @@ class Adapter(ABC):
 PreparedT = TypeVar("PreparedT", bound=Prepared)
 
 
+class Flight(ABC):
+    """A batch on its way through a device, part by part.
+
+    The device thread enqueues; where `waits`, another thread waits for what was enqueued, part by
+    part and in that order, and the device may be given more meanwhile. Else a part is done when it
+    is enqueued."""
+
+    waits = False
+
+    @abstractmethod
+    def enqueue(self) -> bool:
+        """Enqueue the next part; False if it was the last. Raises as `Executor.execute`."""
+
+    def wait(self) -> None:
+        """Until the next enqueued part is done; called once for each. Raises EngineDownError."""
+
+    @abstractmethod
+    def results(self) -> Sequence[Readout | Exception]:
+        """Once every part is done: what `Executor.execute` returns."""
+
+
+class Executed(Flight, Generic[PreparedT]):
+    """A batch that is executed whole, on the device thread."""
+
+    def __init__(
+        self,
+        execute: Callable[[Sequence[PreparedT]], Sequence[Readout | Exception]],
+        batch: Sequence[PreparedT],
+    ) -> None:
+        self._execute = execute
+        self._batch = batch
+        self._results: Sequence[Readout | Exception] = ()
+
+    def enqueue(self) -> bool:
+        self._results = self._execute(self._batch)
+        return False
+
+    def results(self) -> Sequence[Readout | Exception]:
+        return self._results
+
+
 class Executor(ABC, Generic[PreparedT]):
     """Owns a device for one model. Every method but `describe` runs on one device thread.
 
-    `max_batch_requests`: more requests than this in one call gain nothing, and would only wait for
-    each other; None: the settings' budget alone decides."""
+    Known after `start`, None for no bound of its own: `max_batch_requests` and `max_batch_tokens`,
+    more than which gain nothing in one batch, and would only wait for each other; `whole_tokens`, a
+    batch of more is enqueued in several parts, between which others may run. `pass_seconds`:
+    measured device time by tokens."""
 
     max_batch_requests: int | None = None
+    max_batch_tokens: int | None = None
+    whole_tokens: int | None = None
+    pass_seconds: Mapping[int, float] = {}  # noqa: RUF012  (replaced, never written to)
 
     @abstractmethod
     def start(self) -> None:
@@ -127,6 +173,10 @@ class Executor(ABC, Generic[PreparedT]):
     def execute(self, batch: Sequence[PreparedT]) -> Sequence[Readout | Exception]:
         """Scores for whole requests, in order: a Readout each, or the error that fails only that
         request. Raising fails the whole batch; raising EngineDownError means the device is lost."""
+
+    def begin(self, batch: Sequence[PreparedT]) -> Flight:
+        """The same batch, to be enqueued part by part."""
+        return Executed(self.execute, batch)
 
     @abstractmethod
     def close(self) -> None:

@@ -14,7 +14,7 @@ from systone.schedule.ticket import Ticket
 if TYPE_CHECKING:
     from systone.models.base import Cost
 
-__all__ = ["Batch", "Budget", "Load", "fill", "load_of"]
+__all__ = ["Batch", "Budget", "Load", "fill", "load_of", "may_run_between"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +46,18 @@ class Load:
 @dataclass(frozen=True, slots=True)
 class Budget:
     """Upper bounds of one batch. A request above them on its own runs alone: it was accepted, so
-    its model can run it (the executor cuts it into passes)."""
+    its model can run it (the executor cuts it into passes). A batch of more than `whole_tokens`
+    runs in parts, and batches of at most so many run in between."""
 
     tokens: int
     rows: int
     states: int
     requests: int
+    whole_tokens: int | None = None
+
+    def whole(self, cost: Cost) -> bool:
+        """Whether a request of this cost may run between the parts of another."""
+        return self.whole_tokens is None or cost.tokens <= self.whole_tokens
 
     def holds(self, load: Load) -> bool:
         return (
@@ -73,12 +79,14 @@ class Budget:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Batch:
-    """Whole requests of one model for one device call, in queue order, sent at `started`."""
+    """Whole requests of one model for one device call, in queue order, sent at `started` and
+    expected to hold the device for `expected_s`."""
 
     lane: str
     tickets: tuple[Ticket, ...]
     load: Load
     started: float
+    expected_s: float = 0.0
 
 
 def fill(waiting: Iterable[Ticket], budget: Budget) -> list[Ticket]:
@@ -102,6 +110,11 @@ def load_of(tickets: Iterable[Ticket]) -> Load:
     for ticket in tickets:
         load = load.plus(_cost(ticket))
     return load
+
+
+def may_run_between(tickets: Iterable[Ticket], budget: Budget) -> list[Ticket]:
+    """Those of a queue that may run between the parts of a long batch, in order."""
+    return [ticket for ticket in tickets if budget.whole(_cost(ticket))]
 
 
 def _cost(ticket: Ticket) -> Cost:

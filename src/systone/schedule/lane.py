@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
-from systone.schedule.budget import Budget, Load, fill
+from systone.schedule.budget import Budget, Load, fill, may_run_between
 from systone.schedule.curve import TimeCurve
 from systone.schedule.ticket import Phase, Ticket
 
@@ -55,9 +55,15 @@ class Lane:
         if self._waiting.pop(id(ticket), None) is not None and ticket.cost is not None:
             self._load = self._load.minus(ticket.cost)
 
-    def front(self) -> list[Ticket]:
-        """The next batch, still queued: see `budget.fill`."""
-        return fill(self._waiting.values(), self.budget)
+    def front(self, *, between: bool = False) -> list[Ticket]:
+        """The next batch, still queued: see `budget.fill`. `between`: one to run between the parts
+        of a long batch; long requests are passed over, as they must wait for its end anyway."""
+        waiting = self._waiting.values()
+        return fill(may_run_between(waiting, self.budget) if between else waiting, self.budget)
+
+    def has_turn(self, *, between: bool) -> bool:
+        """Whether `front` would find anything."""
+        return bool(may_run_between(self._waiting.values(), self.budget) if between else self)
 
     def backlog_s(self) -> float:
         """Device seconds until everything accepted so far has run."""

@@ -1,73 +1,165 @@
-"""The device thread's loop: take a batch, run it, hand its results on, until the end.
+"""The device thread's loop: take a batch, enqueue it, and the next before the device is done.
 
 Owns the border between executors and callers: an exception fails its batch only, an error entry
-its request only, a lost device everyone (health first). Knows no model: `execute` runs a lane's
-works, `deliver` takes what came out to the workers that finish answers.
+its request only, a lost device everyone (health first). What was enqueued, the reader waits for on
+a thread of its own. Knows no model: `begin` puts a lane's works on a device, `deliver` takes what
+came out to the workers that finish answers.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from systone.errors import CapacityError, EngineDownError, EngineFaultError, SystoneError
 from systone.schedule.budget import Batch
-from systone.schedule.scheduler import Scheduler
+from systone.schedule.reader import Flying, Reader
+from systone.schedule.scheduler import Resume, Scheduler
 
-__all__ = ["run_batches"]
+if TYPE_CHECKING:
+    from systone.models.base import Flight
+
+__all__ = ["Begin", "Deliver", "run_batches"]
 
 log = logging.getLogger("systone.schedule")
 
-Execute = Callable[[str, Sequence[Any]], Sequence[Any]]
-Deliver = Callable[[Batch, Sequence[Any], Sequence[Any]], None]
+Begin = Callable[[str, Sequence[Any]], "Flight"]
+# A batch, its works, one result or exception each, and whether nothing else waits for the thread.
+Deliver = Callable[[Batch, Sequence[Any], Sequence[Any], bool], None]
+
+PART_S = 0.015  # what a part of a long batch is expected to take
 
 
 def run_batches(
-    scheduler: Scheduler, execute: Execute, deliver: Deliver, clock: Callable[[], float]
+    scheduler: Scheduler, begin: Begin, deliver: Deliver, clock: Callable[[], float]
 ) -> None:
-    """Runs on the device thread until the scheduler stops or fails.
+    """Runs on the device thread until the scheduler stops or fails; what was enqueued by then is
+    waited for.
 
-    `deliver(batch, works, results)` gets one result or exception per ticket, in batch order."""
-    while (batch := scheduler.take()) is not None:
-        works = [ticket.work for ticket in batch.tickets]
-        started = clock()
-        results = _attempt(scheduler, execute, batch.lane, works)
-        ended = clock()
-        for ticket in batch.tickets:
-            ticket.stamps.device_end = ended
+    `deliver(batch, works, results, alone)` gets one result or exception per ticket, in batch order.
+    It is called on the reader's thread, or on this one for a batch that was done when enqueued."""
+    loop = _Loop(scheduler, begin, deliver, clock)
+    reader = Reader(loop.wait, loop.conclude, loop.crashed)
+    try:
+        loop.run(reader)
+    finally:
+        reader.close()
+
+
+class _Loop:
+    def __init__(
+        self, scheduler: Scheduler, begin: Begin, deliver: Deliver, clock: Callable[[], float]
+    ) -> None:
+        self._scheduler = scheduler
+        self._begin = begin
+        self._deliver = deliver
+        self._clock = clock
+        self._last_end = 0.0  # of a part, by the reader's clock
+
+    def run(self, reader: Reader) -> None:
+        """On the device thread."""
+        unfinished: Flying | None = None  # the long batch that has parts left
+        while (turn := self._scheduler.take(resumable=unfinished is not None)) is not None:
+            if isinstance(turn, Resume):
+                assert unfinished is not None
+                if not self._enqueue(unfinished, reader):
+                    unfinished = None
+                continue
+            flying = Flying(turn, [ticket.work for ticket in turn.tickets])
+            more = self._enqueue(flying, reader)
+            if more and unfinished is None:
+                unfinished = flying
+                continue
+            while more:  # between the parts of another, a batch is not left half done
+                more = self._enqueue(flying, reader)
+            del flying, turn  # else the last batch's data lives until the next one comes
+
+    def _enqueue(self, flying: Flying, reader: Reader) -> bool:
+        """Enqueue the batch's next part; whether there are more."""
+        more, enqueued, began = False, False, self._clock()
+        try:
+            if flying.flight is None:
+                flying.flight = self._begin(flying.batch.lane, flying.works)
+            more = flying.flight.enqueue()
+            enqueued = True
+        except BaseException as error:
+            self._failed(flying, error)
+        if flying.flight is None or not flying.flight.waits:
+            flying.seconds += self._clock() - began
+            if not more:
+                self.conclude(flying, alone=False)
+            return more
+        if enqueued:
+            single = not more and flying.parts == 0
+            self._scheduler.enqueued(flying.batch.expected_s if single else PART_S)
+            flying.parts += 1
+        reader.put(flying, self._clock(), enqueued=enqueued, last=not more)
+        return more
+
+    def wait(self, flying: Flying, began: float) -> None:
+        """On the reader's thread: until the oldest part that was enqueued is done."""
+        assert flying.flight is not None
+        try:
+            flying.flight.wait()
+        except BaseException as error:
+            self._failed(flying, error)
+        now = self._clock()
+        flying.seconds += now - max(began, self._last_end)
+        self._last_end = now
+        self._scheduler.part_done()
+
+    def conclude(self, flying: Flying, alone: bool) -> None:
+        """Every part is done: hand on the results, or the error of each request."""
+        results = self._results(flying)
         if results is None:
             return  # the device is lost and every caller knows
-        scheduler.done(batch, ended - started)
-        deliver(batch, works, results)
-        del batch, works, results  # else the last batch's data lives until the next one comes
+        ended = self._clock()
+        for ticket in flying.batch.tickets:
+            ticket.stamps.device_end = ended
+        self._scheduler.done(flying.batch, flying.seconds)
+        self._deliver(flying.batch, flying.works, results, alone)
 
+    def crashed(self, error: BaseException) -> None:
+        """The reader's own fault: nobody would learn of what it still has to read."""
+        log.critical("the device's reader broke", exc_info=error)
+        self._scheduler.fail(f"the device's reader broke: {type(error).__name__}")
 
-def _attempt(
-    scheduler: Scheduler, execute: Execute, lane: str, works: Sequence[Any]
-) -> Sequence[Any] | None:
-    """Results or errors, one per work; None if the device is lost."""
-    try:
-        results = execute(lane, works)
-        for result in results:
-            if isinstance(result, EngineDownError):
-                raise result
-    except EngineDownError as error:
-        log.error("device lost while running %s: %s", lane, error, exc_info=True)
-        scheduler.fail(f"device lost: {error}")
-        return None
-    except Exception as error:
-        log.error("a batch of %d failed in %s", len(works), lane, exc_info=True)
-        return [_batch_error(error) for _ in works]
-    except BaseException as error:
-        log.error("the device worker was ended in %s", lane, exc_info=True)
-        scheduler.fail(f"device worker ended: {type(error).__name__}")
-        return None
-    if len(results) != len(works):
-        log.error("%s returned %d results for %d requests", lane, len(results), len(works))
-        wrong = f"the executor returned {len(results)} results for {len(works)} requests"
-        return [EngineFaultError(wrong, code="result_mismatch") for _ in works]
-    return results
+    def _results(self, flying: Flying) -> Sequence[Any] | None:
+        """Results or errors, one per work; None if the device is lost."""
+        works, lane = flying.works, flying.batch.lane
+        results: Sequence[Any] = ()
+        if flying.error is None:
+            assert flying.flight is not None
+            try:
+                results = flying.flight.results()
+                for result in results:
+                    if isinstance(result, EngineDownError):
+                        raise result
+            except BaseException as error:
+                self._failed(flying, error)
+        if isinstance(flying.error, Exception) and not isinstance(flying.error, EngineDownError):
+            return [_batch_error(flying.error) for _ in works]
+        if flying.error is not None:
+            return None
+        if len(results) != len(works):
+            log.error("%s returned %d results for %d requests", lane, len(results), len(works))
+            wrong = f"the executor returned {len(results)} results for {len(works)} requests"
+            return [EngineFaultError(wrong, code="result_mismatch") for _ in works]
+        return results
+
+    def _failed(self, flying: Flying, error: BaseException) -> None:
+        """Note a batch's first error; one that is not the batch's own fails the engine."""
+        flying.error = flying.error or error
+        lane, count = flying.batch.lane, len(flying.works)
+        if isinstance(error, EngineDownError):
+            log.error("device lost while running %s: %s", lane, error, exc_info=error)
+            self._scheduler.fail(f"device lost: {error}")
+        elif isinstance(error, Exception):
+            log.error("a batch of %d failed in %s", count, lane, exc_info=error)
+        else:
+            log.error("the device worker was ended in %s", lane, exc_info=error)
+            self._scheduler.fail(f"device worker ended: {type(error).__name__}")
 
 
 def _batch_error(error: Exception) -> SystoneError:

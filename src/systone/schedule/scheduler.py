@@ -12,6 +12,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
+from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from systone.errors import DeadlineError, EngineDownError, SystoneError
@@ -20,14 +21,23 @@ from systone.schedule.budget import Batch, Budget, load_of
 from systone.schedule.fairness import DeficitRoundRobin
 from systone.schedule.health import Condition, Status
 from systone.schedule.lane import Lane
+from systone.schedule.occupancy import Occupancy
 from systone.schedule.tally import CANCELLED, LaneTally, Tally, outcome_of
 from systone.schedule.ticket import Phase, Stamps, Ticket
 
 if TYPE_CHECKING:
     from systone.models.base import Cost
 
-__all__ = ["Scheduler"]
+__all__ = ["RESUME", "Resume", "Scheduler"]
 
+
+class Resume(Enum):
+    """The turn of a long batch's next part."""
+
+    RESUME = "resume"
+
+
+RESUME = Resume.RESUME
 UNDISPATCHED = (Phase.PREPARING, Phase.WAITING)
 
 
@@ -51,7 +61,9 @@ class Scheduler:
         self._all_settled = threading.Condition(self._lock)
         self._condition = Condition()
         self._open: set[Ticket] = set()
-        self._running: Batch | None = None
+        self._running: list[Batch] = []  # handed to the device and not done, in order
+        self._occupied = Occupancy()
+        self._resume_next = False
         self._stopped = False
         self._tally = Tally(lanes={name: LaneTally() for name in budgets})
 
@@ -125,29 +137,53 @@ class Scheduler:
 
     # What the device thread does.
 
-    def take(self, timeout_s: float | None = None) -> Batch | None:
-        """The next batch of the model whose turn it is; waits for one.
+    def take(
+        self, timeout_s: float | None = None, *, resumable: bool = False
+    ) -> Batch | Resume | None:
+        """The next batch of the model whose turn it is; waits for one, and for the time to form it:
+        shortly before the device is done with what it has.
 
+        `resumable`: a long batch has parts left to enqueue. Then RESUME says that its next part is
+        due; it takes turns with batches that may run in between.
         None when the scheduler has stopped or failed, or nothing came within `timeout_s`."""
         while True:
             with self._lock:
-                self._work_or_end.wait_for(
-                    lambda: self._ended() or any(map(len, self._lanes.values())), timeout_s
-                )
-                waiting = [name for name, lane in self._lanes.items() if len(lane)]
-                name = None if self._ended() else self._turns.choose(waiting)
-                if name is None:
+                if not self._await_turn(timeout_s, resumable) or self._ended():
                     return None
-                overdue, batch = self._form_batch(self._lanes[name])
+                waiting = [n for n, x in self._lanes.items() if x.has_turn(between=resumable)]
+                if resumable and (self._resume_next or not waiting):
+                    self._resume_next = False
+                    return RESUME
+                name = self._turns.choose(waiting)
+                if name is None:
+                    continue
+                self._resume_next = resumable
+                overdue, batch = self._form_batch(self._lanes[name], between=resumable)
             self._settle_all(overdue, _expired)
             if batch is not None:
                 return batch
 
-    def done(self, batch: Batch, seconds: float) -> None:
-        """The device is free again: charge the model and teach its time curve."""
+    def enqueued(self, expected_s: float) -> None:
+        """The device was given a part that should take so long."""
         with self._lock:
-            self._running = None
-            self._turns.charge(batch.lane, seconds)
+            self._occupied.add(expected_s, self._clock())
+
+    def part_done(self) -> None:
+        """The device is done with the oldest part it was given."""
+        with self._lock:
+            self._occupied.remove(self._clock())
+            self._work_or_end.notify()
+
+    def idle(self) -> bool:
+        """Whether the device has nothing to do."""
+        with self._lock:
+            return not self._occupied
+
+    def done(self, batch: Batch, seconds: float) -> None:
+        """The device is done with a batch: charge the model and teach its time curve."""
+        with self._lock:
+            self._running.remove(batch)
+            self._turns.charge(batch.lane, seconds - batch.expected_s)
             self._lanes[batch.lane].curve.observe(batch.load.tokens, seconds)
             self._tally.lanes[batch.lane].add(batch.load, seconds)
 
@@ -164,23 +200,21 @@ class Scheduler:
     def depth(self) -> dict[str, tuple[int, int]]:
         """(undispatched, running) requests by model."""
         with self._lock:
-            batch = self._running
             return {
                 name: (
                     lane.num_undispatched,
-                    len(batch.tickets) if batch is not None and batch.lane == name else 0,
+                    sum(len(batch.tickets) for batch in self._running if batch.lane == name),
                 )
                 for name, lane in self._lanes.items()
             }
 
     def running_s(self) -> tuple[float, float]:
-        """How long the batch on the device has been there, and how long it was expected to be;
-        zeros without one."""
+        """How long the oldest batch on the device has been there, and how long all that are there
+        were expected to be; zeros without one."""
         with self._lock:
-            batch = self._running
-            if batch is None:
+            if not self._running:
                 return 0.0, 0.0
-            return self._clock() - batch.started, self._expected_s(batch)
+            return self._clock() - self._running[0].started, self._expected_s()
 
     def learn(self, name: str, tokens: int, seconds: float) -> None:
         """A batch that ran outside the queue (warm-up) teaches the model's time curve."""
@@ -234,14 +268,34 @@ class Scheduler:
         return self._stopped or self._condition.status is Status.FAILED
 
     def _remaining_s(self) -> float | None:
-        """What the batch on the device should still take; None if there is none."""
-        batch = self._running
-        if batch is None:
+        """What the batches on the device should still take; None if there are none."""
+        if not self._running:
             return None
-        return max(0.0, self._expected_s(batch) - (self._clock() - batch.started))
+        return max(0.0, self._expected_s() - (self._clock() - self._running[0].started))
 
-    def _expected_s(self, batch: Batch) -> float:
-        return self._lanes[batch.lane].curve.estimate(batch.load.tokens)
+    def _expected_s(self) -> float:
+        return sum(self._lanes[b.lane].curve.estimate(b.load.tokens) for b in self._running)
+
+    def _await_turn(self, timeout_s: float | None, resumable: bool) -> bool:
+        """Wait until something can be given to the device, or the end; False after `timeout_s`."""
+        while (hold_s := self._turn_in_s(resumable)) != 0.0:
+            known = [s for s in (hold_s, timeout_s) if s is not None]
+            woken = self._work_or_end.wait(min(known, default=None))
+            if not woken and timeout_s is not None and (hold_s is None or timeout_s <= hold_s):
+                return False
+        return True
+
+    def _turn_in_s(self, resumable: bool) -> float | None:
+        """Seconds until the device should be given more; None: something has to happen first."""
+        if self._ended():
+            return 0.0
+        if self._occupied.full:
+            return None
+        if resumable:
+            return 0.0
+        if not any(map(len, self._lanes.values())):
+            return None
+        return self._occupied.hold_s(self._clock())
 
     def _require_room(self) -> None:
         self._condition.require_ready()
@@ -256,11 +310,11 @@ class Scheduler:
             left_s = deadline - self._clock()
             self._admission.require_in_time(lane, cost, left_s, self._remaining_s())
 
-    def _form_batch(self, lane: Lane) -> tuple[list[Ticket], Batch | None]:
+    def _form_batch(self, lane: Lane, *, between: bool) -> tuple[list[Ticket], Batch | None]:
         """Claim the front of a queue: (the overdue ones in it, or else the batch). Callers who
         cancelled in this instant drop out here."""
         now = self._clock()
-        front = lane.front()
+        front = lane.front(between=between)
         overdue = [ticket for ticket in front if ticket.overdue(now)]
         if overdue:
             return overdue, None
@@ -276,8 +330,11 @@ class Scheduler:
                 self._leave(ticket)
         if not claimed:
             return [], None
-        self._running = Batch(lane.name, tuple(claimed), load_of(claimed), now)
-        return [], self._running
+        load = load_of(claimed)
+        batch = Batch(lane.name, tuple(claimed), load, now, lane.curve.estimate(load.tokens))
+        self._turns.charge(lane.name, batch.expected_s)  # what it really takes, `done` corrects
+        self._running.append(batch)
+        return [], batch
 
     def _close(self, ticket: Ticket, outcome: str) -> None:
         """Take a ticket out of its lane and count its outcome."""

@@ -1,10 +1,11 @@
 from concurrent.futures import Future
+from functools import partial
 from typing import Any
 
 import pytest
 
 from systone.errors import CapacityError, EngineDownError, EngineFaultError
-from systone.models.base import Cost
+from systone.models.base import Cost, Executed, Flight
 from systone.schedule.budget import Budget
 from systone.schedule.health import Status
 from systone.schedule.loop import run_batches
@@ -31,7 +32,7 @@ class Rig:
     def run(self, execute: Any) -> list[Any]:
         """Each caller's result or error once the loop has ended."""
 
-        def deliver(batch: Any, works: Any, results: Any) -> None:
+        def deliver(batch: Any, works: Any, results: Any, alone: bool) -> None:
             for ticket, work, result in zip(batch.tickets, works, results, strict=True):
                 failed = isinstance(result, Exception)
                 assert work == self.tickets.index(ticket)
@@ -41,7 +42,10 @@ class Rig:
             if all(ticket.future.done() for ticket in self.tickets):
                 self.scheduler.stop()
 
-        run_batches(self.scheduler, execute, deliver, self.clock)
+        def begin(lane: str, works: Any) -> Flight:
+            return Executed(partial(execute, lane), works)
+
+        run_batches(self.scheduler, begin, deliver, self.clock)
         return [t.future.exception(0) or t.future.result(0) for t in self.tickets]
 
 
