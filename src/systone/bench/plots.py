@@ -23,7 +23,7 @@ _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#
 _LINES = ("-", "--", "-.", ":")
 _SIZE = (8.0, 5.0)
 _DPI = 150
-_LEGEND_COLUMNS = 4
+_LEGEND_COLUMNS, _LEGEND_CHARACTERS = 4, 110
 
 
 class Series:
@@ -53,7 +53,8 @@ def draw_run(
 
 
 def read_series(folders: Sequence[Path]) -> tuple[list[Series], str]:
-    """The targets of several runs and the workload they share. Raises ConfigError."""
+    """The targets of several runs, named by their folders, and the workload they share. Raises
+    ConfigError."""
     series, workloads = [], []
     for folder in folders:
         try:
@@ -62,7 +63,10 @@ def read_series(folders: Sequence[Path]) -> tuple[list[Series], str]:
             records = from_lines((folder / "records.jsonl.xz").read_bytes())
             workloads.append(str(run["workload"]["name"]))
             for name, target in run["targets"].items():
-                title = target["name"] if len(folders) == 1 else f"{folder.name}: {target['name']}"
+                title = target["name"]
+                if len(folders) > 1:
+                    alone = len(run["targets"]) == 1
+                    title = folder.name if alone else f"{folder.name}: {title}"
                 series.append(Series(title, name, records, figures))
         except (OSError, ValueError, KeyError) as error:
             raise ConfigError(f"{folder}: not a folder of systone bench ({error})") from None
@@ -105,7 +109,7 @@ def _throughput(path: Path, series: Sequence[Series], title: str) -> None:
     axes.set_xlabel("requests in flight")
     axes.set_ylabel("requests per second")
     axes.set_ylim(0, 1.15 * top or 1.0)
-    figure.legend(loc="outside lower center", ncols=_LEGEND_COLUMNS, frameon=False)
+    _legend(figure, axes)
     figure.savefig(path, dpi=_DPI)
 
 
@@ -142,8 +146,16 @@ def _latency(path: Path, series: Sequence[Series], title: str) -> None:
     axes.set_xlabel("milliseconds")
     axes.set_ylabel("share of requests answered within")
     axes.set_ylim(0, 1.02)
-    figure.legend(loc="outside lower center", ncols=_LEGEND_COLUMNS, frameon=False)
+    _legend(figure, axes)
     figure.savefig(path, dpi=_DPI)
+
+
+def _legend(figure: Any, axes: Any) -> None:
+    """Below the axes, in as many columns as the names leave room for."""
+    names = axes.get_legend_handles_labels()[1]
+    room = _LEGEND_CHARACTERS // (8 + max(map(len, names)))
+    columns = max(1, min(_LEGEND_COLUMNS, room))
+    figure.legend(loc="outside lower center", ncols=columns, frameon=False)
 
 
 def _canvas(title: str) -> tuple[Any, Any]:
