@@ -99,7 +99,7 @@ async def _concurrently(url: str, made: Sequence[Body], order: Sequence[Sequence
 
 def _read(reply: httpx.Response) -> Reply:
     """What must be equal of a reply: raw scores and every number of the answers."""
-    reply.raise_for_status()
+    assert reply.status_code == 200, reply.text
     body = reply.json()
     return {"scores": body["x_systone"]["scores"], "answers": body["answers"]}
 
