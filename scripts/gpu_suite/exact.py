@@ -18,6 +18,7 @@ from systone.execute.gpu_runner import GpuRunner
 from systone.execute.graph_store import MISSES_BEFORE_RECAPTURE
 from systone.plan import (
     PassBudget,
+    PassTables,
     Row,
     Segment,
     Sharing,
@@ -31,6 +32,7 @@ Requests = Sequence[Sequence[Row]]
 VOCABULARY = 200_000
 NORMAL = PassBudget(4096, 1024, 256)
 MIXED = 500
+MODES = ("heads", "packing", "sharing", "graphs", "groups")
 
 
 def long_list() -> list[list[Row]]:
@@ -70,29 +72,64 @@ class Bits:
         self, requests: Requests, policy: str = "default", budget: PassBudget = NORMAL,
         order: Sequence[int] | None = None,
     ) -> np.ndarray:  # fmt: skip
-        order = range(len(requests)) if order is None else order
-        tries = [build_trie(list(requests[i]), Sharing(policy)) for i in order]
         found: dict[tuple[int, int], np.ndarray] = {}
-        for parts in cut_passes(tries, budget):
-            tables = build_tables(parts)
-            scores = self.runner.run(tables)
-            hidden = self.runner.last_hidden(scores.shape[0]).view(torch.int16).cpu().numpy()
-            both = np.concatenate([hidden.astype(np.int32), scores.view(np.int32)], axis=1)
-            for part, row, value in zip(
-                tables.readout_request, tables.readout_row, both, strict=True
-            ):
-                found[order[parts[part].request], int(row)] = value
-        return np.stack([found[i, j] for i, rows in enumerate(requests) for j in range(len(rows))])
+        for requests_of, tables in _passes(requests, policy, budget, order):
+            self._keep(found, requests_of, tables, self.runner.run(tables))
+        return _in_order(found, requests)
 
     def alone(self, requests: Requests) -> np.ndarray:
         return np.concatenate([self.of([[row]], "off") for rows in requests for row in rows])
+
+    def interleaved(self, requests: Requests) -> np.ndarray:
+        """Long passes in parts, a short pass between any two parts; what is left at the end."""
+        passes = list(_passes(requests, "shared", NORMAL, None))
+        most = self.runner.whole_tokens
+        short = [p for p in passes if p[1].num_tokens <= most]
+        found: dict[tuple[int, int], np.ndarray] = {}
+
+        def one() -> None:
+            if short:
+                requests_of, tables = short.pop()
+                self._keep(found, requests_of, tables, self.runner.run(tables))
+
+        for requests_of, tables in (p for p in passes if p[1].num_tokens > most):
+            launch = self.runner.begin(tables)
+            while launch.enqueue():
+                one()
+            self._keep(found, requests_of, tables, launch.take())
+        while short:
+            one()
+        return _in_order(found, requests)
+
+    def _keep(
+        self, found: dict[tuple[int, int], np.ndarray], requests_of: Sequence[int],
+        tables: PassTables, scores: np.ndarray,
+    ) -> None:  # fmt: skip
+        hidden = self.runner.last_hidden(scores.shape[0]).view(torch.int16).cpu().numpy()
+        both = np.concatenate([hidden.astype(np.int32), scores.view(np.int32)], axis=1)
+        for part, row, value in zip(tables.readout_request, tables.readout_row, both, strict=True):
+            found[requests_of[part], int(row)] = value
+
+
+def _passes(
+    requests: Requests, policy: str, budget: PassBudget, order: Sequence[int] | None
+) -> Iterator[tuple[list[int], PassTables]]:
+    """(which request each part of the pass is of, the pass)."""
+    order = range(len(requests)) if order is None else order
+    tries = [build_trie(list(requests[i]), Sharing(policy)) for i in order]
+    for parts in cut_passes(tries, budget):
+        yield [order[part.request] for part in parts], build_tables(parts)
+
+
+def _in_order(found: dict[tuple[int, int], np.ndarray], requests: Requests) -> np.ndarray:
+    return np.stack([found[i, j] for i, rows in enumerate(requests) for j in range(len(rows))])
 
 
 def modes(runner: GpuRunner) -> dict[str, Any]:
     """The effective mode of every operator that has more than one, products counted by mode."""
     check = runner.describe()["selfcheck"]
     products = dict(Counter(check["products"].values()))
-    return {"products": products, **{k: check[k] for k in ("packing", "sharing", "graphs")}}
+    return {"products": products, **{k: check[k] for k in MODES}}
 
 
 class Checks:
@@ -137,6 +174,8 @@ def exact_rows(
         "shared, eager": (eager, lambda: plain.of(requests, "shared")),
         "pack off": (eager, lambda: plain.of(requests, "off", PassBudget(4096, 1, 256))),
         "after eviction and capture again": (runner, lambda: _recaptured(bits, requests)),
+        "short passes between the parts of long ones":
+            (runner, lambda: bits.interleaved(requests)),
         "after NaN in every buffer": (runner, lambda: _poisoned(bits, requests)),
         f"after {MIXED} mixed requests": (runner, lambda: _after_others(bits, requests)),
     }  # fmt: skip
@@ -154,7 +193,9 @@ def _recaptured(bits: Bits, requests: Requests) -> np.ndarray:
 
 
 def _poisoned(bits: Bits, requests: Requests) -> np.ndarray:
-    poison(bits.runner._passes.split.arena)
+    passes = bits.runner._passes
+    for split in (passes.split, *([passes.long.split] if passes.long else [])):
+        poison(split.arena)
     torch.cuda.synchronize()
     return bits.of(requests, "default")
 
