@@ -123,12 +123,24 @@ class ModelSettings:
     pack: bool = _setting(
         True, _switch, "off: one request, one row a forward, eager, nothing shared (the rollback)"
     )
-    max_batch_tokens: int = _setting(4096, _integer(1), "tokens of one device batch")
+    max_batch_tokens: int = _setting(
+        4096, _integer(1), "tokens of one device batch; a GPU takes fewer where more gain nothing"
+    )
     max_batch_rows: int = _setting(1024, _integer(1), "scored rows of one device batch")
     max_batch_states: int = _setting(256, _integer(1), "forked states of one device batch")
     max_batch_requests: int = _setting(256, _integer(1), "requests of one device batch")
+    graph_tokens: int | None = _setting(
+        None,
+        _optional(_integer(64, 65_536)),
+        "largest token bucket captured as a CUDA graph; none: max-batch-tokens",
+    )
+    max_whole_s: float = _setting(
+        0.06, _seconds(0.001), "a pass that takes longer runs in parts, with short ones in between"
+    )
     max_length: int | None = _setting(
-        None, _optional(_integer(1)), "longest row in tokens; none: the model's own limit"
+        None,
+        _optional(_integer(1)),
+        "longest row in tokens, for which the device is set up; none: the model's own limit",
     )
     base: str | None = _setting(
         None, _optional(str), "directory of the base checkpoint a package is merged into"

@@ -93,8 +93,11 @@ def runner_of(
         segments=segments,
         ancestors=4 * segments,
     )
-    graphs = GraphSettings(tokens=settings.max_batch_tokens) if settings.pack else None
-    return GpuRunner(build, device, limits, StartSettings(graphs))
+    if not settings.pack:
+        return GpuRunner(build, device, limits, StartSettings(graphs=None, whole_s=None))
+    graphs = GraphSettings(tokens=settings.graph_tokens or settings.max_batch_tokens)
+    start = StartSettings(graphs, whole_s=settings.max_whole_s)
+    return GpuRunner(build, device, limits, start)
 
 
 def written(directory: Path) -> str:
