@@ -40,14 +40,13 @@ class Tiny:
         with torch.inference_mode():
             return self.ours.scores(DeviceTables.of(tables))
 
-    def official_hidden(self, rows: list[list[int]], *, attention: str = "sdpa") -> Tensor:
-        self.official.config._attn_implementation = attention
+    def official_hidden(self, rows: list[list[int]]) -> Tensor:
         return official_hidden(self.official, rows).float()
 
 
 @cache
-def _tiny(layout: str, dtype: torch.dtype, layers: int, pull: float) -> Tiny:
-    json = tiny_json(layout, layers=layers)
+def _tiny(layout: str, dtype: torch.dtype, layers: int, pull: float, wide: bool) -> Tiny:
+    json = tiny_json(layout, layers=layers, wide=wide)
     config = TextConfig.from_json(json)
     checkpoint = Checkpoint.of(config, seed=1, pull=pull)
     return Tiny(
@@ -69,14 +68,15 @@ def layout(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="session")
 def tiny() -> Callable[..., Tiny]:
-    """`tiny(layout, dtype, layers=8, pull=POSITION_PULL)`."""
+    """`tiny(layout, dtype, layers=8, pull=POSITION_PULL, wide=False)`."""
 
     def make(
         layout: str,
         dtype: torch.dtype = torch.float32,
         layers: int = 8,
         pull: float = POSITION_PULL,
+        wide: bool = False,
     ) -> Tiny:
-        return _tiny(layout, dtype, layers, pull)
+        return _tiny(layout, dtype, layers, pull, wide)
 
     return make

@@ -1,8 +1,7 @@
 """In bf16 our stack is as close to the FP32 truth as transformers in bf16 with pure-torch GDN.
 
-Position does not lead attention here (`pull` 0): it multiplies noise. transformers' own two
-attention paths (sdpa, eager) differ on single rows by 0.5 to 1.6, so a row's bound is 1.5 times the
-largest of their two errors on that row and their root mean square over the bucket.
+Position does not lead attention here (`pull` 0): it multiplies noise. GDN heads are as wide as the
+real ones: in narrow ones an ill-conditioned norm decides a short row's error by chance.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from tests.numerics import BF16_MIN_ROWS, BF16_RMS_RATIO, BF16_ROW_RATIO
 from tests.unit.nn.naive_tables import naive_tables
 from tests.unit.nn.tiny import flat, random_ids, relative_l2
 
-BUCKETS = {"9-16": (12, 16), "17-64": (33, 64), "65-256": (65, 200)}
+BUCKETS = {"2-8": (3, 7), "9-16": (12, 16), "17-64": (33, 64), "65-96": (65, 96)}
 
 
 @pytest.mark.slow
@@ -32,14 +31,15 @@ def test_errors_are_no_larger_than_transformers(tiny, layout: str, bucket: str) 
     rows = [flat(path) for request in requests for path in request]
     assert len(rows) == BF16_MIN_ROWS
 
-    exact, rough = (tiny(layout, dtype, pull=0.0) for dtype in (torch.float32, torch.bfloat16))
+    exact, rough = (
+        tiny(layout, dtype, pull=0.0, wide=True) for dtype in (torch.float32, torch.bfloat16)
+    )
     truth = exact.official_hidden(rows)
     theirs = relative_l2(rough.official_hidden(rows), truth)
-    eager = relative_l2(rough.official_hidden(rows, attention="eager"), truth)
     ours = relative_l2(rough.hidden(naive_tables(requests)), truth)
-    typical = theirs.square().mean().sqrt()
-    assert ours.square().mean().sqrt() / typical <= BF16_RMS_RATIO
-    assert (ours / torch.maximum(theirs, eager).clamp(min=typical)).max() <= BF16_ROW_RATIO
+    rms = ours.square().mean().sqrt() / theirs.square().mean().sqrt()
+    assert rms <= BF16_RMS_RATIO
+    assert (ours / theirs).max() <= BF16_ROW_RATIO
 
 
 def test_a_single_token_has_the_very_bits_of_transformers(tiny, layout: str) -> None:

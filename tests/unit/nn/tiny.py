@@ -24,13 +24,16 @@ VOCAB = 512
 POSITION_PULL = 1.2
 
 
-def tiny_json(layout: str, *, layers: int = 8) -> dict[str, Any]:
-    """`config.json` of a small model: "9b" has Hv/Hk 2 and GQA 4, "27b" has Hv/Hk 3 and GQA 6."""
+def tiny_json(layout: str, *, layers: int = 8, wide: bool = False) -> dict[str, Any]:
+    """`config.json` of a small model: "9b" has Hv/Hk 2 and GQA 4, "27b" has Hv/Hk 3 and GQA 6.
+
+    `wide`: GDN heads as wide as the real ones, under a hidden size of 256."""
     heads, values = {"9b": (4, 4), "27b": (6, 6)}[layout]
+    hidden, delta_dim = (256, 128) if wide else (64, 32)
     return {
         "vocab_size": VOCAB,
-        "hidden_size": 64,
-        "intermediate_size": 96,
+        "hidden_size": hidden,
+        "intermediate_size": hidden * 3 // 2,
         "num_hidden_layers": layers,
         "layer_types": [
             "full_attention" if i % 4 == 3 else "linear_attention" for i in range(layers)
@@ -40,8 +43,8 @@ def tiny_json(layout: str, *, layers: int = 8) -> dict[str, Any]:
         "head_dim": 64,
         "linear_num_key_heads": 2,
         "linear_num_value_heads": values,
-        "linear_key_head_dim": 32,
-        "linear_value_head_dim": 32,
+        "linear_key_head_dim": delta_dim,
+        "linear_value_head_dim": delta_dim,
         "linear_conv_kernel_dim": 4,
         "rope_parameters": {
             "rope_theta": 1e7,
