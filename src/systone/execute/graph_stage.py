@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
+from functools import lru_cache
 from math import prod
 
 import numpy as np
@@ -22,6 +23,7 @@ from systone.plan.tables import CHUNK, I32, PassTables
 
 _ALIGN = 4  # words: every array starts on a 16-byte border
 _SLOTS = 2
+_SIZES_KEPT = 256
 _TOKEN_ARRAYS = {"token_ids": 0, "positions": 0, "conv_prev": -1}  # and what pad rows hold
 _NOT_ARRAYS = ("tile_tokens", "scans")
 _READOUT_ARRAYS = ("readout_token", "readout_seg", "readout_query")
@@ -80,6 +82,9 @@ class PassStage:
         self._device = torch.empty(size, dtype=torch.int32, device=device)
         self._left = [_event() for _ in range(_SLOTS)] if cuda else []
         self._next = 0
+        # what depends on sizes only, for the sizes of late: most passes come in few
+        self._layout = lru_cache(_SIZES_KEPT)(self._layout_for)
+        self._tables = lru_cache(_SIZES_KEPT)(self._tables_for)
         self.before_copy: Callable[[], None] | None = None  # the first device work of a pass
 
     @property
@@ -109,7 +114,7 @@ class PassStage:
         self._device[:used].copy_(self._hosts[slot][:used], non_blocking=True)
         if self._left:
             self._left[slot].record()
-        return self._tables(layout, capacity, readouts)
+        return self._tables(capacity, readouts)
 
     def _require_room(self, capacity: Capacity, readouts: int) -> None:
         for name, asked, most in (
@@ -122,12 +127,12 @@ class PassStage:
                     f"a pass has {asked} rows of {name}; the device was set up for {most}"
                 )
 
-    def _layout(self, capacity: Capacity) -> Mapping[str, Place]:
+    def _layout_for(self, capacity: Capacity) -> Mapping[str, Place]:
         shapes = _trunk_shapes(capacity, self.room.tile_tokens)
         return {**self._tail, **_placed(shapes, _end(self._tail))}
 
-    def _tables(self, layout: Mapping[str, Place], capacity: Capacity, readouts: int) -> WorkTables:
-        views = {name: self._view(*place) for name, place in layout.items()}
+    def _tables_for(self, capacity: Capacity, readouts: int) -> WorkTables:
+        views = {name: self._view(*place) for name, place in self._layout(capacity).items()}
         views |= {name: views[name][:readouts] for name in _READOUT_ARRAYS}
         nothing = self._device[:0]
         unread = {f.name: nothing for f in fields(WorkTables) if f.name not in _NOT_ARRAYS}
