@@ -72,7 +72,9 @@ def exact_rows(loaded: Loaded, runner: GpuRunner) -> Iterator[dict[str, Any]]:
 
     bits, graphed = Bits(runner), runner._passes
     assert graphed is not None
-    eager = GraphedPasses(graphed.split, graphed.stage, GraphSettings(), None, graphed.sample)
+    eager = GraphedPasses(
+        graphed.split, graphed.stage, GraphSettings(), None, graphed.sample, graphed.long
+    )
     single = [build_trie([row], Sharing("off")) for own in rows for row in own]
     roomy = PassBudget(1, 1, 1)  # what is over a budget runs alone
     runner._passes = eager
