@@ -2,8 +2,9 @@
 
     python -m oracles.kev_refresh tests/golden
 
-Reads DIRECTORY/kev_requests/*.json and writes DIRECTORY/{package}.{mode}.{request}.json. Uses
-`systone` only to draw the checkpoints.
+Reads DIRECTORY/kev_requests/*.json and writes DIRECTORY/{package}.{mode}.{request}.json, and
+DIRECTORY/{package}.merge.json (see kev_merge). Uses `systone` only to draw the checkpoints and to
+say where its merge differs.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from pathlib import Path
 
 from oracles.header import header
 from oracles.kev import MODES, capture, load
+from oracles.kev_merge import merge_differences
 from oracles.open_jev import write
 from systone.weights.synth import synthesize
 
@@ -33,6 +35,10 @@ def refresh(directory: Path) -> None:
             for mode in MODES:
                 official = load(checkpoint, mode)
                 head = header(checkpoint, mode, seed)
+                if mode == "merged":
+                    listed = {"header": head, **merge_differences(checkpoint, official)}
+                    path = directory / f"{package}.merge.json"
+                    path.write_text(json.dumps(listed, indent=1) + "\n")
                 for name, request in requests.items():
                     golden = {"header": head, "request": request, **capture(official, request)}
                     write(directory / f"{package}.{mode}.{name}.json", golden)

@@ -24,10 +24,12 @@ GOLDEN_BF16_OF_NOISE = 1.5  # our largest bf16 logit error over that of the offi
 
 # Kev: head, temperature and softmax from saved FP32 hidden states, in probability (contract: 1e-6)
 KEV_HEAD_ABS = 1e-6
-# Kev merged: our FP32 sum over the rank and BLAS's round about one bf16 weight in 100,000 apart, so
-# the rest of the model is compared unmerged; measured here 4.5e-4 and 1.8e-3 by one such weight.
-KEV_MERGED_HIDDEN_REL_L2 = 1e-3
-KEV_MERGED_LOGIT_ABS = 5e-3
+# Kev merged: our FP32 sum over the rank and BLAS's leave some bf16 weights one step apart. How many
+# is one gate (the contract: about one in 100,000); the model on PEFT's very weights is another,
+# with the FP32 bounds above; what the steps do to logits as served is the third.
+KEV_MERGE_DIFFERING = 1e-5  # of all weights
+KEV_MERGE_CANCELLED_ABS = 1e-8  # beyond one step only where base and delta cancel, by FP32 rounding
+KEV_MERGE_NOISE_LOGIT_ABS = 5e-3
 
 # Probability, a merged export against the unmerged official reference: the contract's merge noise
 # (its published comparison of the two has 0.0204 at most; 0.0069 measured on the tiny package).

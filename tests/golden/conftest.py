@@ -18,8 +18,8 @@ REQUESTS = sorted(path.stem for path in (HERE / "requests").glob("*.json"))
 
 
 @cache
-def _golden(package: str, mode: str, request: str) -> dict[str, Any]:
-    return json.loads((HERE / f"{package}.{mode}.{request}.json").read_bytes())
+def _golden(*parts: str) -> dict[str, Any]:
+    return json.loads((HERE / f"{'.'.join(parts)}.json").read_bytes())
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -29,7 +29,7 @@ def _one_thread() -> None:
 
 @pytest.fixture(scope="session")
 def golden():
-    """`golden(package, mode, request)`."""
+    """`golden(package, mode, request)`, or `golden(package, "merge")`."""
     return _golden
 
 
