@@ -83,6 +83,8 @@ class _Loop:
                 flying.flight = self._begin(flying.batch.lane, flying.works)
             more = flying.flight.enqueue()
             enqueued = True
+            if not flying.flight.waits:
+                flying.flight.wait()  # nobody else will: the part is done
         except BaseException as error:
             self._failed(flying, error)
         if flying.flight is None or not flying.flight.waits:

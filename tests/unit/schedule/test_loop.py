@@ -29,7 +29,7 @@ class Rig:
             self.scheduler.ready(ticket, i, Cost(1, 1))
             self.tickets.append(ticket)
 
-    def run(self, execute: Any) -> list[Any]:
+    def run(self, execute: Any, flight: Any = Executed) -> list[Any]:
         """Each caller's result or error once the loop has ended."""
 
         def deliver(batch: Any, works: Any, results: Any, alone: bool) -> None:
@@ -43,7 +43,7 @@ class Rig:
                 self.scheduler.stop()
 
         def begin(lane: str, works: Any) -> Flight:
-            return Executed(partial(execute, lane), works)
+            return flight(partial(execute, lane), works)
 
         run_batches(self.scheduler, begin, deliver, self.clock)
         return [t.future.exception(0) or t.future.result(0) for t in self.tickets]
@@ -51,6 +51,28 @@ class Rig:
 
 def test_results_go_to_their_own_callers() -> None:
     assert Rig(5).run(lambda lane, works: [work * 10 for work in works]) == [0, 10, 20, 30, 40]
+
+
+def test_a_flight_nobody_else_waits_for_is_done_part_by_part_when_enqueued() -> None:
+    class Serial(Executed):
+        """Three parts; what `wait` saw done is the result."""
+
+        def __init__(self, execute: Any, batch: Any) -> None:
+            super().__init__(execute, batch)
+            self.enqueued = self.done = 0
+
+        def enqueue(self) -> bool:
+            assert self.done == self.enqueued
+            self.enqueued += 1
+            return self.enqueued < 3
+
+        def wait(self) -> None:
+            self.done += 1
+
+        def results(self) -> Any:
+            return [self.done for _ in self._batch]
+
+    assert Rig(2).run(lambda lane, works: works, Serial) == [3, 3]
 
 
 def test_device_time_is_stamped_charged_and_learned() -> None:
