@@ -62,7 +62,7 @@ def forward_rows(name: str, runner: GpuRunner) -> Iterator[dict[str, Any]]:
             yield {"model": name, "shape": shape, "tokens": size.tokens, "bucket": None}
             continue
         trunk, tail = passes.trunks._held[key], passes.tails._held[readouts]
-        at = (size.tokens, readouts)  # the floor has no padding
+        at = (size.tokens, size.readouts)  # the floor has no padding
         if at not in floors:
             floors = {at: products_alone(split.model, *at, runner._stream)}
         forward, products = [], []

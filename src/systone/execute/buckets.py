@@ -16,7 +16,9 @@ from systone.plan.tables import CHUNK, PassTables
 Overflow: TypeAlias = Literal["tokens", "segments", "chunks", "states", "depth", "readouts"]
 
 _FIRST, _MIDDLE = 2048, 4096  # steps of 64 up to the first, 128 up to the second, then 256
-_LEAST_READOUTS = 8
+# Below 64 rows every product costs one read of its weight anyway, and with split-K forbidden cuBLASLt
+# has no good kernel for long sums over a few rows (H200, K = 12288: 275 us at 8 rows, 24 at 64).
+_LEAST_READOUTS = 64
 # A small bucket still takes a request of some options: forks of state, question and options.
 _LEAST_SEGMENTS, _LEAST_STATES = 16, 8
 
@@ -88,7 +90,7 @@ def row_bucket(rows: int) -> int:
 
 
 def readout_bucket(rows: int) -> int:
-    """The same for read-outs: 8, 16, 32, ..."""
+    """The same for read-outs: 64, 128, 256, ..."""
     return max(_LEAST_READOUTS, 1 << (rows - 1).bit_length())
 
 

@@ -44,8 +44,8 @@ def test_a_row_count_runs_at_the_next_bucket(rows: int, bucket: int) -> None:
 
 
 def test_read_outs_run_at_powers_of_two_from_8() -> None:
-    assert [readout_bucket(n) for n in (1, 8, 9, 255, 1024)] == [8, 8, 16, 256, 1024]
-    assert readout_buckets(1024) == (8, 16, 32, 64, 128, 256, 512, 1024)
+    assert [readout_bucket(n) for n in (1, 64, 65, 255, 1024)] == [64, 64, 128, 256, 1024]
+    assert readout_buckets(1024) == (64, 128, 256, 512, 1024)
 
 
 def test_mean_padding_on_the_231_shape_is_at_most_4_percent() -> None:

@@ -20,7 +20,7 @@ from systone.execute.selfcheck_rows import pass_of, sample_pass
 from systone.kernels.work import WorkTables
 from systone.plan import PassTables, Row, Segment
 
-ROOM = Room(tokens=1024, readouts=32, states=64)
+ROOM = Room(tokens=1024, readouts=128, states=64)
 
 
 @dataclass
@@ -53,7 +53,7 @@ class Again:
 
 
 def made(capture: Callable | None = Again, **settings) -> GraphedPasses:
-    stage = PassStage(StageRoom(1024, 512, 2048, 32, 32), torch.device("cpu"))
+    stage = PassStage(StageRoom(1024, 512, 2048, 128, 32), torch.device("cpu"))
     chosen = GraphSettings(**({"tokens": 256, "small_depths": (0, 2)} | settings))
     passes = GraphedPasses(Recorder(), stage, chosen, capture, partial(sample_pass, 100))
     passes.capture()
@@ -76,18 +76,18 @@ def test_trunks_are_captured_largest_first_after_the_tails() -> None:
         order.append(passes_calls[-1][1])
         return graph
 
-    stage = PassStage(StageRoom(1024, 512, 2048, 32, 32), torch.device("cpu"))
+    stage = PassStage(StageRoom(1024, 512, 2048, 128, 32), torch.device("cpu"))
     recorder = Recorder()
     passes_calls = recorder.calls
     settings = GraphSettings(tokens=192, small_depths=(0, 2))
     GraphedPasses(recorder, stage, settings, note, partial(sample_pass, 100)).capture()
-    assert order == [32, 16, 8, 192, 192, 128, 128, 64, 64]
+    assert order == [128, 64, 192, 192, 128, 128, 64, 64]
 
 
 def test_a_pass_replays_its_bucket_on_its_own_tables() -> None:
     passes = made()
     passes.launch(rows(70))
-    assert passes.split.calls == [("trunk", 128, (100, 101)), ("tail", 8, (69, 0))]
+    assert passes.split.calls == [("trunk", 128, (100, 101)), ("tail", 64, (69, 0))]
     passes.launch(rows(5, 9, stem=2))
     assert passes.split.calls[2] == ("trunk", 64, (0, 1))
     assert passes.describe()["passes"] == {"replayed": 2}
@@ -128,9 +128,9 @@ def test_a_capture_that_fails_leaves_eager_passes() -> None:
 
     passes = made(refused)
     told = passes.describe()
-    assert (told["trunks"]["failed"], told["tails"]["failed"]) == (8, 3)
+    assert (told["trunks"]["failed"], told["tails"]["failed"]) == (8, 2)
     passes.launch(rows(70))
-    assert passes.split.calls == [("trunk", 128, (100, 101)), ("tail", 8, (69, 0))]
+    assert passes.split.calls == [("trunk", 128, (100, 101)), ("tail", 64, (69, 0))]
     assert passes.describe()["passes"] == {"eager": 1}
 
 
@@ -140,7 +140,7 @@ def test_capturing_again_does_not_touch_the_pass_that_asked_for_it() -> None:
         passes.split.calls.clear()
         passes.launch(rows(40))
     assert passes.trunks.counts["evicted"] == 1
-    assert passes.split.calls[-2:] == [("trunk", 64, (100, 101)), ("tail", 8, (39, 0))]
+    assert passes.split.calls[-2:] == [("trunk", 64, (100, 101)), ("tail", 64, (39, 0))]
 
 
 def test_without_captures_everything_is_eager() -> None:

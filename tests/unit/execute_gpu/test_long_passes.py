@@ -30,7 +30,7 @@ from systone.nn.decision import DecisionModel
 from tests.unit.kernels_triton.test_pass import model_of
 
 CPU = torch.device("cpu")
-TABLES = StageRoom(1024, 512, 2048, 32, 32)
+TABLES = StageRoom(1024, 512, 2048, 128, 32)
 
 
 @dataclass
@@ -42,7 +42,7 @@ class Recorder:
     config: SimpleNamespace = field(default_factory=lambda: SimpleNamespace(num_layers=8))
     arena: SimpleNamespace = field(
         default_factory=lambda: SimpleNamespace(
-            room=Room(tokens=1024, readouts=32, states=64), scores=torch.zeros(32, 1)
+            room=Room(tokens=1024, readouts=128, states=64), scores=torch.zeros(128, 1)
         )
     )
 
@@ -93,7 +93,7 @@ def test_a_group_holds_the_layers_that_fit_its_time() -> None:
 def test_a_short_pass_runs_between_the_groups_of_a_long_one() -> None:
     passes, calls = made()
     scores = mixed_launch(passes, one_row(500, 100))
-    assert scores.shape == (8, 1)
+    assert scores.shape == (64, 1)
     short = [("short", "trunk", 64), ("short", "tail")]
     assert calls == [("long", 0, 4), *short, ("long", 4, 8), ("long", "tail")]
     assert passes.describe()["passes"] == {"in groups, eager": 1, "eager": 1}
@@ -156,7 +156,7 @@ def test_the_longest_whole_pass_is_a_bucket(tokens: float, found: int) -> None:
 
 
 def arena_of(model: DecisionModel, tokens: int) -> Arena:
-    arena = Arena(model.stack.config, Room(tokens=tokens, readouts=8, states=8), CPU)
+    arena = Arena(model.stack.config, Room(tokens=tokens, readouts=64, states=8), CPU)
     for tensor in (*arena._flat.values(), arena.states, arena.scores):
         tensor.fill_(float("nan"))
     return arena
@@ -181,7 +181,7 @@ def test_groups_others_between_and_chunked_mlps_keep_the_bits(monkeypatch) -> No
     config = model.stack.config
     split = GpuPass.of(model, arena_of(model, 128), Products(), _all_angles(config, 128, CPU))
     group = config.num_heads // config.num_kv_heads
-    stage = PassStage(StageRoom(128, 32, 64, 8, 16 // group), CPU)
+    stage = PassStage(StageRoom(128, 32, 64, 64, 16 // group), CPU)
     sample = partial(sample_pass, 512)
     whole = GraphedPasses(split, stage, GraphSettings(), None, sample)
     monkeypatch.setattr("systone.execute.selfcheck_long.seconds_of", lambda *_: 128.0)

@@ -21,7 +21,7 @@ from tests.unit.kernels_triton.test_pass import model_of, modulo
 from tests.unit.nn.naive_tables import naive_tables
 
 CPU = torch.device("cpu")
-ROOM = Room(tokens=64, readouts=8, states=8)
+ROOM = Room(tokens=64, readouts=64, states=8)
 SETTINGS = GraphSettings(tokens=64, small_depths=(2,))
 
 

@@ -17,15 +17,18 @@ from tests.unit.nn.tiny import Checkpoint, tiny_json
 CPU = torch.device("cpu")
 
 
-def model_of(layout: str, kinds: list[str]) -> DecisionModel:
+def json_of(layout: str, kinds: list[str]) -> dict:
     """Head widths of the real models, everything else tiny."""
-    json = tiny_json(layout, layers=len(kinds)) | {
+    return tiny_json(layout, layers=len(kinds)) | {
         "layer_types": kinds, "head_dim": 256, "linear_num_key_heads": 1,
         "linear_num_value_heads": {"9b": 2, "27b": 3}[layout],
         "linear_key_head_dim": 128, "linear_value_head_dim": 128,
         "rope_parameters": tiny_json(layout)["rope_parameters"] | {"mrope_section": [11, 11, 10]},
     }  # fmt: skip
-    checkpoint = Checkpoint.of(TextConfig.from_json(json), seed=3)
+
+
+def model_of(layout: str, kinds: list[str]) -> DecisionModel:
+    checkpoint = Checkpoint.of(TextConfig.from_json(json_of(layout, kinds)), seed=3)
     return DecisionModel.build(checkpoint, dtype=torch.bfloat16)
 
 
@@ -47,7 +50,7 @@ def test_a_pass_equals_plain_torch(layout: str, kinds: list[str]) -> None:
     config = model.stack.config
     requests = modulo([leaves(3, 2, [5, 17]), rows_of([[66, 1, 3]], seed=2)])
     tables = naive_tables(requests)
-    passes = EagerPasses(model, Room(tokens=128, readouts=8, states=8), fast=False)
+    passes = EagerPasses(model, Room(tokens=128, readouts=64, states=8), fast=False)
     assert passes.arena.num_bytes == arena_bytes(config, passes.arena.room, CPU)
     passes.poison()
     found = torch.from_numpy(passes.run(tables)[0])
