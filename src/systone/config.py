@@ -155,6 +155,9 @@ class ModelSettings:
         _one_of("contract", "keep-head", "keep-tail", "refuse"),
         "too long a state: contract (what the model's own does), keep-head, keep-tail, refuse",
     )
+    date_facts: bool = _setting(
+        False, _switch, "Kev only: a state is told how far apart its dates are (KEV_DATE_FACTS)"
+    )
     preset: str | None = _setting(
         None, _optional(str), "prompt format of a label read-out; none: decision.json's, or letters"
     )

@@ -28,6 +28,7 @@ TEXTS = {
     "base": ("some/dir", "some/dir"),
     "merge": ("single-rounding", "single-rounding"),
     "truncation": ("keep-head", "keep-head"),
+    "date_facts": ("on", True),
     "preset": ("onejev", "onejev"),
     "readout": ("statement", "statement"),
     "orders": ("reverse", "reverse"),

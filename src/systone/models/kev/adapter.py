@@ -58,7 +58,7 @@ class KevAdapter(Adapter):
     def prepare(self, request: Request) -> Prepared:
         """Raises RequestError (422): the first field that can't be read, else the state's length,
         else the first branch that is too long."""
-        text = read_request(request)
+        text = read_request(request, date_facts=self.settings.date_facts)
         made = self._rows.rows(text, list(request.questions), self.limits)
         trie = build_trie(made.rows, self.settings.sharing)
         load = trie.load

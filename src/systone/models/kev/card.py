@@ -42,10 +42,12 @@ class KevCheckpoint:
 @dataclass(frozen=True, slots=True)
 class KevSettings:
     """What the operator chooses: the longest row in tokens (older servers: 8192), whether a state
-    over its limit is cut to its first tokens instead of refused, and sharing."""
+    over its limit is cut to its first tokens instead of refused, whether a state is told how far
+    apart its dates are, and sharing."""
 
     max_length: int | None = None
     truncate: bool = False
+    date_facts: bool = False
     sharing: Sharing = field(default_factory=Sharing)
 
     def __post_init__(self) -> None:

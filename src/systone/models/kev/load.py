@@ -81,7 +81,12 @@ def serve_weights(served: ServedWeights, settings: ModelSettings, *, release_dat
             calibrated=not served.provenance.synthetic,
         ),
         load_tokenizer(served.tokenizer),
-        KevSettings(max_length=settings.max_length, truncate=_truncates(settings), sharing=sharing),
+        KevSettings(
+            max_length=settings.max_length,
+            truncate=_truncates(settings),
+            date_facts=settings.date_facts,
+            sharing=sharing,
+        ),
     )
     from systone.execute.passes import PassExecutor
     from systone.nn.pointer_model import PointerModel

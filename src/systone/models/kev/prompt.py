@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from systone.errors import RequestError
+from systone.models.kev.dates import with_date_facts
 from systone.models.kev.render import text_of
 from systone.protocol.types import Choice, Json, Noul, Question, Request
 
@@ -53,13 +54,16 @@ class RequestText:
     questions: tuple[QuestionText, ...]
 
 
-def read_request(request: Request) -> RequestText:
-    """Raises RequestError (422) naming the first field, in request order, that can't be read."""
+def read_request(request: Request, *, date_facts: bool = False) -> RequestText:
+    """`date_facts`: the state says how far apart its dates are (see `dates`). Raises RequestError
+    (422) naming the first field, in request order, that can't be read."""
     if request.assets:
         raise RequestError.at(("assets",), "this model reads text only; images are not accepted")
     if not request.questions:
         raise RequestError.at(("questions",), "questions: at least one is needed")
     state = text_of(request.state, ("state",))
+    if date_facts:
+        state = text_of(with_date_facts(request.state, state), ("state",))
     questions = tuple(_question(name, asked) for name, asked in request.questions.items())
     return RequestText(state, questions)
 
