@@ -1,6 +1,6 @@
 """Passes in flight together: the same bits, what a short one waits beside a long one, idle time.
 
-python3 -m scripts.gpu_suite.overlap --commit HASH [bits|memory|beside|idle]
+python3 -m scripts.gpu_suite.overlap --commit HASH [bits|memory|engine]
 Rows: {name, ...}; `equal` compares scores bit for bit with passes run whole and one at a time.
 """
 
@@ -21,6 +21,7 @@ import torch
 
 from scripts.gpu_suite.exact import NORMAL, long_list
 from scripts.gpu_suite.models import decision, recipe, served
+from scripts.gpu_suite.overlap_engine import engine_rows
 from scripts.gpu_suite.timing import machine
 from systone.errors import ConfigError
 from systone.execute import gpu_pass
@@ -141,7 +142,7 @@ def memory() -> Iterator[dict[str, Any]]:
     yield {"name": "limits beyond the device", "refused": refused}
 
 
-PARTS = {"bits": bits, "memory": memory}
+PARTS = {"bits": bits, "memory": memory, "engine": lambda: engine_rows(seconds=6.0)}
 
 
 def main() -> None:
