@@ -60,7 +60,7 @@ class GpuLimits:
 
 
 # what the self-check's own passes take
-_LEAST = GpuLimits(tokens=2304, readouts=32, states=64, segments=256, ancestors=1024)
+_LEAST = GpuLimits(tokens=2304, readouts=64, states=64, segments=256, ancestors=1024)
 
 
 class GpuRunner:
