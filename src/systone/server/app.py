@@ -2,14 +2,17 @@
 
 POST /v1/systemone   POST /v1/decisions   GET /v1/models
 GET /health   GET /health/live   GET /health/ready   GET /metrics
-Kev dialect only: POST /v1/systemone/permute   POST /v1/systemone/separate
+Kev dialect only: POST /v1/systemone/permute   POST /v1/systemone/separate, and pages of any origin
+may ask (CORS), as its own server lets them
 """
 
 from __future__ import annotations
 
 import time
 
+from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import Route, Router
+from starlette.types import ASGIApp
 
 from systone.config import ServerConfig
 from systone.engine import Engine
@@ -21,7 +24,11 @@ from systone.server.service import Service
 __all__ = ["create_app"]
 
 
-def create_app(engine: Engine, config: ServerConfig) -> Edge:
+# What a page's script may read of a reply beside its body.
+_EXPOSED = ("x-typesafe-request-id", "x-request-id", "server-timing", "retry-after")
+
+
+def create_app(engine: Engine, config: ServerConfig) -> ASGIApp:
     """An ASGI application over a started engine."""
     metrics = Metrics(engine)
     service = Service(engine, config, metrics)
@@ -38,10 +45,19 @@ def create_app(engine: Engine, config: ServerConfig) -> Edge:
         ],
         redirect_slashes=False,
     )
-    return Edge(
+    edge = Edge(
         router,
         dialect=config.dialect,
         metrics=metrics,
         clock=time.monotonic,
         log_access=config.access_log,
+    )
+    if config.dialect != "kev":
+        return edge
+    return CORSMiddleware(
+        edge,
+        allow_origins=("*",),
+        allow_methods=("*",),
+        allow_headers=("*",),
+        expose_headers=_EXPOSED,
     )

@@ -182,3 +182,36 @@ async def test_the_extra_routes_belong_to_the_kev_dialect(client):
     for path in ("permute", "separate"):
         reply = await client().post(f"/v1/systemone/{path}", content=json.dumps(BODY))
         assert reply.status_code == 404
+
+
+PAGE = {"origin": "https://page.example"}
+
+
+async def test_pages_of_any_origin_may_ask_a_kev_server(client):
+    """Refusals too: a page couldn't read them otherwise. A preflight needs no key."""
+    kev = client(dialect="kev", api_key=("secret",))
+    asked = {
+        **PAGE,
+        "access-control-request-method": "POST",
+        "access-control-request-headers": "authorization, content-type",
+    }
+    preflight = await kev.options("/v1/systemone", headers=asked)
+    assert preflight.status_code == 200
+    assert preflight.headers["access-control-allow-origin"] == "*"
+    assert "POST" in preflight.headers["access-control-allow-methods"]
+    assert preflight.headers["access-control-allow-headers"] == "authorization, content-type"
+    refused = await kev.post("/v1/systemone", json=BODY, headers=PAGE)
+    assert refused.status_code == 401
+    keyed = {**PAGE, "authorization": "Bearer secret"}
+    answered = await kev.post("/v1/systemone", json=BODY, headers=keyed)
+    assert answered.status_code == 200
+    for reply in (refused, answered):
+        assert reply.headers["access-control-allow-origin"] == "*"
+        assert "x-typesafe-request-id" in reply.headers["access-control-expose-headers"]
+        assert "access-control-allow-credentials" not in reply.headers
+
+
+async def test_other_dialects_let_no_page_ask(client):
+    reply = await client().post("/v1/systemone", json=BODY, headers=PAGE)
+    assert reply.status_code == 200
+    assert "access-control-allow-origin" not in reply.headers
