@@ -13,6 +13,7 @@ from math import prod
 import torch
 from torch import Tensor
 
+from systone.execute.buckets import PRODUCT_ROWS
 from systone.kernels.config import table_of
 from systone.kernels.gdn.triton import GdnScratch
 from systone.nn.config import TextConfig
@@ -20,7 +21,7 @@ from systone.nn.config import TextConfig
 # What a pass is between two layers. Every other buffer is written and read within one layer, so
 # passes whose layers run in turn share it.
 SURVIVING = ("residual", "normed", "angles")
-MLP_ROWS = 8192  # an MLP runs over so many rows at a time, so that gate|up takes no more
+MLP_ROWS = PRODUCT_ROWS  # an MLP runs over so many rows at a time, so that gate|up takes no more
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from torch import Tensor
 
+from systone.execute.buckets import PRODUCT_ROWS
 from systone.kernels.gemm import cublaslt
 from systone.kernels.gemm import triton as canonical
 from systone.nn.text_weights import AttentionWeights, TextWeights
@@ -26,10 +27,14 @@ class Products:
     failed: dict[Shape, int] = field(default_factory=dict)  # shape -> the first M that differed
 
     def linear(self, x: Tensor, weight: Tensor, out: Tensor) -> Tensor:
-        """Call inside `cublaslt.exact_blas`."""
+        """Call inside `cublaslt.exact_blas`. Rows beyond `PRODUCT_ROWS` in products of their own,
+        so that none has a row count the self-check hasn't seen."""
+        product = canonical.linear
         if (weight.shape[0], weight.shape[1]) in self.fast:
-            return cublaslt.linear(x, weight, out=out)
-        return canonical.linear(x, weight, out=out)
+            product = cublaslt.linear
+        for begin in range(0, x.shape[0], PRODUCT_ROWS):
+            product(x[begin : begin + PRODUCT_ROWS], weight, out=out[begin : begin + PRODUCT_ROWS])
+        return out
 
     def describe(self) -> Mapping[str, str]:
         """Backend by shape, "NxK"."""

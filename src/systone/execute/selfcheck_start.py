@@ -20,7 +20,7 @@ import torch
 import triton
 from torch import Tensor
 
-from systone.execute.buckets import readout_buckets, token_buckets
+from systone.execute.buckets import PRODUCT_ROWS, readout_buckets, token_buckets
 from systone.execute.gpu_gemm import Products, projections
 from systone.execute.gpu_pass import GpuPass
 from systone.execute.graph_cuda import CudaCapture
@@ -118,7 +118,7 @@ def _products(
     weights = one_of_each_shape(projections(split.model.stack.weights, queries))
     heads = one_of_each_shape([split.model.head_weight])
     readouts = readout_buckets(room.readouts)
-    counts = sorted({*token_buckets(room.tokens), *readouts})
+    counts = sorted({*token_buckets(min(room.tokens, PRODUCT_ROWS)), *readouts})
     kept = VerdictCache(_identity(device, weights, heads, counts), settings.verdicts)
     held = kept.read()
     names = {_name(s): s for s in weights} | {_HEAD + _name(s): s for s in heads}
