@@ -9,6 +9,7 @@ second signal          leave at once (128 + its number)
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import os
 import signal
@@ -46,6 +47,8 @@ def serve(settings: Settings, models: Sequence[Source] | None = None) -> int:
         signal.signal(number, _leave_while_loading)
     log.info("loading")
     engine.start()
+    gc.collect()
+    gc.freeze()  # what was loaded stays: the collector needn't walk it in the middle of a request
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(_listen(engine, settings, sock))
