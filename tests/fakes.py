@@ -19,6 +19,7 @@ from systone.models.base import (
     Adapter,
     Cost,
     Executor,
+    Flight,
     Limits,
     Loaded,
     ModelCard,
@@ -178,6 +179,37 @@ class FakeExecutor(Executor[Prepared]):
 
     def describe(self) -> Mapping[str, Any]:
         return {"device": "fake", "batches": len(self.batches)}
+
+
+class LaterExecutor(FakeExecutor):
+    """A fake device that works while the next batch is enqueued: `execute` runs in the wait for the
+    last of a batch's `parts`."""
+
+    parts = 1
+
+    def begin(self, batch: Sequence[Prepared]) -> Flight:
+        return _Later(self, batch)
+
+
+class _Later(Flight):
+    waits = True
+
+    def __init__(self, executor: LaterExecutor, batch: Sequence[Prepared]) -> None:
+        self._executor, self._batch = executor, batch
+        self._enqueued = self._waited = 0
+        self._results: Sequence[Readout | Exception] = ()
+
+    def enqueue(self) -> bool:
+        self._enqueued += 1
+        return self._enqueued < self._executor.parts
+
+    def wait(self) -> None:
+        self._waited += 1
+        if self._waited == self._executor.parts:
+            self._results = self._executor.execute(self._batch)
+
+    def results(self) -> Sequence[Readout | Exception]:
+        return self._results
 
 
 def readout(prepared: Prepared) -> Readout:

@@ -27,7 +27,7 @@ from systone.protocol.types import (
     Score,
     ScoreAnswer,
 )
-from tests.fakes import MIXED, FakeExecutor, fake_model, fake_noul
+from tests.fakes import MIXED, FakeExecutor, LaterExecutor, fake_model, fake_noul
 
 WET = {"wet": Noul("Is it wet?")}
 
@@ -135,6 +135,40 @@ def test_an_executor_that_gains_nothing_from_batches_gets_single_requests(execut
         for one in (holder, *pending):
             one.result(5)
     assert all(len(batch) == 1 for batch in executor.batches)
+
+
+def test_a_batch_holds_no_more_tokens_than_the_executor_gains_by(executor) -> None:
+    executor.max_batch_tokens = 20  # two requests of ten
+    with Engine([fake_model(executor=executor)]) as engine:
+        holder = hold(engine, executor)
+        pending = [engine.submit(Request(f"s{i}", WET)) for i in range(4)]
+        wait_until(lambda: engine.health().models[0].undispatched == 4)
+        executor.gate.set()
+        for one in (holder, *pending):
+            one.result(5)
+    assert [len(batch) for batch in executor.batches[-2:]] == [2, 2]
+
+
+def test_measured_times_are_known_to_admission(executor) -> None:
+    executor.pass_seconds = {10: 5.0, 20: 10.0}
+    with Engine([fake_model(executor=executor)], EngineConfig(warmup=False)) as engine:
+        hold(engine, executor)
+        with pytest.raises(CapacityError, match="can't be answered in time"):
+            engine.submit(Request("s", WET), deadline_s=1.0).result(5)
+        executor.gate.set()
+
+
+@pytest.mark.parametrize("requests", [1, 12])
+def test_batches_of_a_device_that_is_waited_for_are_answered(requests: int) -> None:
+    executor = LaterExecutor()
+    with Engine([fake_model(executor=executor)]) as engine:
+        holder = hold(engine, executor)
+        pending = [engine.submit(Request(f"s{i}", WET)) for i in range(requests)]
+        executor.gate.set()
+        for i, one in enumerate((holder, *pending)):
+            state = f"s{i - 1}" if i else "holder"
+            assert one.result(5).answers == {"wet": NoulAnswer(fake_noul(state, "Is it wet?"))}
+    assert "systone-reader" in executor.threads
 
 
 def test_names_aliases_and_revisions_find_their_model() -> None:

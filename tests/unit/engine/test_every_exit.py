@@ -19,7 +19,7 @@ from systone.errors import (
     RequestError,
 )
 from systone.protocol.types import Noul, NoulAnswer, Request
-from tests.fakes import FakeExecutor, fake_model, fake_noul, readout
+from tests.fakes import FakeExecutor, LaterExecutor, fake_model, fake_noul, readout
 
 WET = {"wet": Noul("Is it wet?")}
 STATES = ("plain", "refuse", "crash-prepare", "crash-finish", "entry", "batch")
@@ -101,8 +101,13 @@ def lose_device(engine: Engine, executor: FakeExecutor) -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("loses_device", [False, True])
-def test_every_accepted_request_ends_exactly_once(seed: int, loses_device: bool) -> None:
-    executor = FakeExecutor(lambda batch: 0.001)
+@pytest.mark.parametrize("parts", [0, 1, 3], ids=["at once", "overlapped", "in parts"])
+def test_every_accepted_request_ends_exactly_once(
+    seed: int, loses_device: bool, parts: int
+) -> None:
+    executor = (LaterExecutor if parts else FakeExecutor)(lambda batch: 0.001)
+    if isinstance(executor, LaterExecutor):
+        executor.parts = parts
     config = EngineConfig(max_queue=40, model=ModelSettings(max_batch_requests=4), drain_s=10)
     with Engine([fake_model(executor=executor)], config) as engine:
         executor.fault = faults
