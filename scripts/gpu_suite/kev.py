@@ -13,8 +13,10 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from statistics import mean, median
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -24,6 +26,7 @@ from scripts.gpu_suite.kev_requests import Writer, exact_list
 from scripts.gpu_suite.timing import graph_ms, machine
 from systone import Engine
 from systone.config import EngineConfig, ModelSettings
+from systone.execute.buckets import readout_bucket
 from systone.execute.gpu_head import read_out
 from systone.execute.gpu_runner import GpuRunner
 from systone.execute.graph_passes import GraphedPasses, GraphSettings
@@ -159,11 +162,14 @@ def _head_rows(runner: GpuRunner) -> Iterator[dict[str, Any]]:
     passes = runner._passes
     assert passes is not None
     split = passes.split
-    for rows in (8, 32, 256, 1024):
-        hidden = split.arena.take("last_normed", rows, split.config.hidden_size)
-        query = torch.arange(rows, dtype=torch.int32, device="cuda") // 4 * 4 + 3
-        out = split.arena.scores[:rows]
-        call = lambda h=hidden, q=query, o=out: read_out(split.model, h, q, split.arena, o)  # noqa: E731
+    for rows in (3, 24, 256, 1024):
+        width = readout_bucket(rows)
+        counts = torch.tensor([0, 0, rows, 0], dtype=torch.int32, device="cuda")
+        query = torch.arange(width, dtype=torch.int32, device="cuda") // 4 * 4 + 3
+        tables: Any = SimpleNamespace(counts=counts, readout_query=query.clamp(max=rows - 1))
+        hidden = split.arena.take("last_normed", width, split.config.hidden_size)
+        out = split.arena.scores[:width]
+        call = partial(read_out, split.model, hidden, tables, split.arena, out)
         yield {"name": f"pointer head, {rows} read-outs", "device_ms": round(graph_ms(call), 4)}
 
 

@@ -12,6 +12,7 @@ from torch import Tensor
 from systone.errors import ConfigError
 from systone.execute.gpu_arena import Arena
 from systone.kernels.head import triton as head
+from systone.kernels.work import READOUTS, WorkTables
 from systone.nn.decision import DecisionModel
 from systone.nn.label_model import LabelModel
 from systone.nn.pointer_model import PointerModel
@@ -40,19 +41,21 @@ def check_head(model: DecisionModel, arena: Arena) -> None:
 
 
 def read_out(
-    model: DecisionModel, hidden: Tensor, query_of: Tensor, arena: Arena, out: Tensor
+    model: DecisionModel, hidden: Tensor, tables: WorkTables, arena: Arena, out: Tensor
 ) -> Tensor:
-    """Enqueue the head: hidden bf16 [R, h] -> `out` FP32 [R, W], in read-out order. `query_of`:
-    int32 [R], the last read-out of each one's row."""
+    """Enqueue the head: hidden bf16 [R, h] -> `out` FP32 [R, W], in read-out order; pad rows are
+    left unwritten."""
+    live = tables.counts[READOUTS : READOUTS + 1]
     if type(model) is LabelModel:
-        return head.label_head(hidden, model.head_weight, out=out)
+        return head.label_head(hidden, model.head_weight, out=out, live=live)
     if type(model) is not PointerModel:
-        return head.scalar_head(hidden, model.head_weight, model.head_bias, out=out)
+        return head.scalar_head(hidden, model.head_weight, model.head_bias, out=out, live=live)
     q_weight, k_weight = model.head_weight.chunk(2)
     q_bias, k_bias = model.head_bias.chunk(2)
     # The last layer's projections are spent by now: two FP32 matrices [R, d] take their place.
     spent = arena.take("last_wide", 2, hidden.shape[0], 2 * q_weight.shape[0])
     queries, keys = spent.view(torch.float32)
     return head.readout_pointer_head(
-        hidden, query_of, q_weight, q_bias, k_weight, k_bias, out=out, scratch=(queries, keys)
-    )
+        hidden, tables.readout_query, q_weight, q_bias, k_weight, k_bias,
+        out=out, scratch=(queries, keys), live=live,
+    )  # fmt: skip

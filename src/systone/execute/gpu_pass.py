@@ -104,7 +104,7 @@ class GpuPass:
             mixed = self._delta_tail(layer.mixer, tables)
         self._finish(mixed, layer, self.model.stack.weights.norm, kept, chosen, "last_")
         scores = self.arena.scores[:rows]
-        return read_out(self.model, chosen, tables.readout_query, self.arena, scores)
+        return read_out(self.model, chosen, tables, self.arena, scores)
 
     def _mix(
         self, normed: Tensor, layer: LayerWeights, angles: Tensor, tables: WorkTables
