@@ -25,7 +25,7 @@ from systone.kernels.head import triton as head
 from systone.kernels.norm import triton as norm
 from systone.kernels.rope import triton as rope
 from systone.kernels.swiglu import triton as swiglu
-from systone.kernels.work import WorkTables
+from systone.kernels.work import READOUTS, WorkTables
 from tests.gpu.cases import leaves
 from tests.unit.nn.naive_tables import naive_tables
 
@@ -81,8 +81,10 @@ def launches(layout: str) -> dict[str, Callable[[], None]]:
         head.pointer_head(x[:2], x, tables.token_ids, *maps)
         pair = (torch.empty(tokens, 256), torch.empty(tokens, 256))
         scores = torch.empty(tokens, 1)
-        head.readout_pointer_head(x, tables.token_ids, *maps, out=scores, scratch=pair)
-        head.label_head(x, wide)
+        live = tables.counts[READOUTS : READOUTS + 1]
+        head.readout_pointer_head(x, tables.token_ids, *maps, out=scores, scratch=pair, live=live)
+        head.label_head(x, wide, live=live)
+        head.scalar_head(x, wide[:1], torch.empty(1), live=live)
 
     return {"gdn": recurrence, "attention": attend, "gemm": products, "rows": row_operators}
 
