@@ -108,7 +108,7 @@ def exact_rows(loaded: Loaded, runner: GpuRunner) -> Iterator[dict[str, Any]]:
 def times_rows(loaded: Loaded, runner: GpuRunner) -> Iterator[dict[str, Any]]:
     """Model time as replies report it, beside the device's own time of the same pass."""
     writer = _writer(loaded)
-    for state, questions, target in ((60, 6, 5.5), (2200, 5, 30.0)):
+    for state, questions, target in ((60, 6, 5.5), (2200, 5, 30.0), (2050, 5, 30.0)):
 
         def prepared(state: int = state, questions: int = questions) -> Prepared:
             return loaded.adapter.prepare(writer.request(state, questions, 30))
@@ -188,7 +188,7 @@ def long_rows(loaded: Loaded, runner: GpuRunner) -> Iterator[dict[str, Any]]:
                "seconds": round(time.perf_counter() - began, 3),
                "finite": bool(np.isfinite(readout.values).all()),
                "peak_gib": round(torch.cuda.max_memory_allocated() / 2**30, 2),
-               "arena_gib": round(runner.describe()["arena_bytes"] / 2**30, 2)}  # fmt: skip
+               "memory": dict(runner.describe()["memory"])}  # fmt: skip
 
 
 def load_rows(engine: Engine, loaded: Loaded, seconds: float) -> Iterator[dict[str, Any]]:
@@ -240,7 +240,7 @@ def _closed_loop(
 
 
 def _writer(loaded: Loaded) -> Writer:
-    return Writer(loaded.adapter)  # type: ignore[arg-type]
+    return Writer(loaded.adapter._tokenizer)  # type: ignore[attr-defined]
 
 
 class Report:
@@ -276,8 +276,9 @@ def main() -> None:
     with engine:
         runner = loaded.executor.runner  # type: ignore[attr-defined]
         said = runner.describe()
-        shown = ("selfcheck", "launches", "pass_limits")
-        report.add("start", {"name": "start", **{key: said[key] for key in shown}})
+        shown = ("selfcheck", "launches", "pass_limits", "pass_ms", "memory")
+        row = {"name": "start", **{key: said[key] for key in shown}}
+        report.add("start", row | {"batch_tokens": loaded.executor.describe().get("batch_tokens")})
         parts: dict[str, Callable[[], Iterator[dict[str, Any]]]] = {
             "exact": lambda: exact_rows(loaded, runner),
             "times": lambda: times_rows(loaded, runner),

@@ -1,14 +1,21 @@
 """Kev requests of exact token counts: words that are one token each, drawn at random.
 
-Units are tokens, delimiters included.
+Units are tokens, delimiters included. Run as a module it writes requests for `systone bench`:
+
+    python3 -m scripts.gpu_suite.kev_requests FILE.jsonl [COUNT]
 """
 
 from __future__ import annotations
 
+import json
 import random
+import sys
 from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Protocol
 
-from systone.models.kev import KevAdapter
+from systone.models.qwen_tokens import load_tokenizer
+from systone.models.synthetic import tokenizer_directory
 from systone.protocol.types import Choice, Noul, Question, Request, Score
 
 _WORDS = (
@@ -22,12 +29,16 @@ _WORDS = (
 _SHOWN = {"noul": 2, "choice": 3, "score": 4}  # options of a question that `of_tokens` makes
 
 
-class Writer:
-    """Makes requests for one adapter's tokenizer."""
+class Tokenizer(Protocol):
+    def encode_batch(self, texts: Sequence[str]) -> list[Any]: ...
 
-    def __init__(self, adapter: KevAdapter, seed: int = 5) -> None:
+
+class Writer:
+    """Makes requests for one tokenizer."""
+
+    def __init__(self, tokenizer: Tokenizer, seed: int = 5) -> None:
         known = _WORDS.split()
-        ids = adapter._tokenizer.encode_batch([f" {word}" for word in known])
+        ids = tokenizer.encode_batch([f" {word}" for word in known])
         self.words = [w for w, found in zip(known, ids, strict=True) if found.size == 1]
         self._rng = random.Random(seed)
 
@@ -72,3 +83,25 @@ def exact_list(writer: Writer) -> Iterator[Request]:
     yield Request("", dict(ends[:4]))
     yield Request({"notes": [writer.text(70), 1.0, None]}, dict(ends[:3]))
     yield Request(writer.state(7), {"a": ends[2][1], "b": ends[2][1]})
+
+
+def as_sent(request: Request) -> dict[str, Any]:
+    """The request as JSON."""
+    questions = {
+        name: {"type": q.kind, "instructions": q.instructions}
+        | ({} if isinstance(q, Noul) else {"criteria": q.criteria})
+        for name, q in request.questions.items()
+    }
+    return {"state": request.state, "questions": questions}
+
+
+def main() -> None:
+    path, count = Path(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 1500
+    with tokenizer_directory() as directory:
+        writer = Writer(load_tokenizer(directory))
+    lines = [json.dumps(as_sent(writer.request(60, 6, 30))) for _ in range(count)]
+    path.write_text("\n".join(lines) + "\n")
+
+
+if __name__ == "__main__":
+    main()
