@@ -17,8 +17,7 @@ from tests.gpu.eager import EagerPasses
 from tests.numerics import BF16_RMS_RATIO, MUTATION_FACTOR
 from tests.unit.nn.mutations import MUTATIONS
 from tests.unit.nn.naive_tables import naive_tables
-from tests.unit.nn.test_mutations import forked_requests, rms
-from tests.unit.nn.tiny import POSITION_PULL, flat, relative_l2
+from tests.unit.nn.rows import POSITION_PULL, flat, forked_requests, relative_l2, rms
 
 LAYERS = 4
 

@@ -3,7 +3,6 @@ tests can see what they are there to see."""
 
 from __future__ import annotations
 
-import random
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,23 +16,8 @@ from tests.numerics import (
     MUTATION_FACTOR,
 )
 from tests.unit.nn.mutations import MUTATIONS
-from tests.unit.nn.naive_tables import Path, naive_tables
-from tests.unit.nn.tiny import flat, random_ids, relative_l2
-
-
-def forked_requests() -> list[list[Path]]:
-    """Two requests of a state, two questions each and four short options each."""
-    rng = random.Random(21)
-    requests = []
-    for _ in range(2):
-        state, *questions = (random_ids(rng, n) for n in (40, 24, 24))
-        options = [3, 4, 5, 3]
-        requests.append([[state, q, random_ids(rng, n)] for q in questions for n in options])
-    return requests
-
-
-def rms(errors: torch.Tensor) -> float:
-    return errors.square().mean().sqrt().item()
+from tests.unit.nn.naive_tables import naive_tables
+from tests.unit.nn.rows import flat, forked_requests, relative_l2, rms
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,6 @@ show at the read-out. The residual stays the larger part, so that bf16 noise is 
 from __future__ import annotations
 
 import math
-import random
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -19,9 +18,20 @@ from transformers.models.qwen3_5.configuration_qwen3_5 import Qwen3_5TextConfig
 from transformers.models.qwen3_5.modeling_qwen3_5 import Qwen3_5TextModel
 
 from systone.nn.config import TextConfig
+from tests.unit.nn.rows import POSITION_PULL, VOCAB, flat, random_ids, relative_l2
 
-VOCAB = 512
-POSITION_PULL = 1.2
+__all__ = [
+    "POSITION_PULL",
+    "VOCAB",
+    "Checkpoint",
+    "flat",
+    "official_hidden",
+    "random_ids",
+    "relative_l2",
+    "tiny_json",
+    "tiny_tensors",
+    "transformers_model",
+]
 
 
 def tiny_json(layout: str, *, layers: int = 8, wide: bool = False) -> dict[str, Any]:
@@ -158,17 +168,3 @@ class Checkpoint:
         weight = torch.randn(1, config.hidden_size, generator=made) / config.hidden_size**0.5
         tensors = tiny_tensors(config, seed, torch.bfloat16, pull=pull)
         return cls(config, tensors, weight, torch.tensor([0.25]))
-
-
-def random_ids(rng: random.Random, count: int) -> list[int]:
-    return [rng.randrange(VOCAB) for _ in range(count)]
-
-
-def flat(path: list[list[int]]) -> list[int]:
-    """The token ids of a row given as segments."""
-    return [token for segment in path for token in segment]
-
-
-def relative_l2(got: Tensor, expected: Tensor) -> Tensor:
-    """Per row: |got - expected| / |expected|."""
-    return (got - expected).norm(dim=-1) / expected.norm(dim=-1)
