@@ -204,6 +204,7 @@ def _closed_loop(
     engine: Engine, requests: list[Any], clients: int, questions: int, span: float
 ) -> dict[str, Any]:
     took: list[float] = []
+    steps: list[dict[str, float]] = []
     remaining, lock = iter(requests), threading.Lock()
     before = engine.tally().lanes
     earlier = next(iter(before.values())).device_s if before else 0.0
@@ -218,8 +219,10 @@ def _closed_loop(
             if request is None:
                 return
             at = time.perf_counter()
-            engine.submit(request).result()
+            pending = engine.submit(request)
+            pending.result()
             took.append(1e3 * (time.perf_counter() - at))
+            steps.append(pending.stamps.durations_s())
 
     threads = [threading.Thread(target=client) for _ in range(clients)]
     for thread in threads:
@@ -234,6 +237,10 @@ def _closed_loop(
         "p50_ms": round(float(np.percentile(took, 50)), 2),
         "p95_ms": round(float(np.percentile(took, 95)), 2),
         "p99_ms": round(float(np.percentile(took, 99)), 2),
+        "steps_ms": {
+            name: [round(float(np.percentile([1e3 * s[name] for s in steps], q)), 2)
+                   for q in (50, 95)] for name in ("prepare", "queue", "device", "finish")
+        },
         "batches": lane.batches - batches,
         "device_share": round((lane.device_s - earlier) / wall, 3),
     }  # fmt: skip
