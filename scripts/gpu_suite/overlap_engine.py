@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from scripts.gpu_suite.overlap_path import path_rows
 from systone.bench.tokenizer import find_tokenizer
 from systone.bench.words import word_pool
 from systone.bench.workloads import load_workload
@@ -36,6 +37,7 @@ def engine_rows(seconds: float, model: str = MODEL) -> Iterator[dict[str, Any]]:
                "memory": modes.get("memory"), "pass_ms": modes.get("pass_ms"),
                "batch_tokens": modes.get("batch_tokens"),
                "selfcheck": modes.get("selfcheck")}  # fmt: skip
+        yield from path_rows(engine, model)
         yield from beside_rows(engine)
         yield from idle_rows(engine, seconds)
 

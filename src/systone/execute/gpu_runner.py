@@ -7,9 +7,10 @@ wait for. R read-outs, W read-out width.
 
 from __future__ import annotations
 
+import gc
 import logging
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
@@ -202,9 +203,13 @@ class GpuRunner:
 
     def close(self) -> None:
         self._compiles.end()
+        if self._stream is not None:
+            with suppress(torch.AcceleratorError):  # a lost device has nothing left to wait for
+                self._stream.synchronize()
         if self._passes is not None:
             self._passes.close()
         self._passes = self._outputs = self._stream = None
+        gc.collect()  # graphs and their stores refer to each other
         torch.cuda.empty_cache()
 
     @contextmanager
