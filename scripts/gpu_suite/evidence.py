@@ -1,7 +1,7 @@
 """Writes the evidence of exactness and of forward times under $OUT: one gpu_PART.json a part.
 
 `merge` joins the exactness parts (EXACT) of $OUT into gpu_exact.json and fails when a check does.
-python3 -m scripts.gpu_suite.evidence --commit HASH --seconds N [rows|http|whole-9b|...|merge]
+python3 -m scripts.gpu_suite.evidence --commit HASH --seconds N [list|http|whole-9b|...|merge]
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def one_start() -> Iterator[dict[str, Any]]:
     runner.close()
 
 
-def rows() -> Iterator[dict[str, Any]]:
+def the_list() -> Iterator[dict[str, Any]]:
     """The long list on the full-width 9B of 8 layers, and faults."""
     model = decision(served(recipe("open-jev-9b", layers=8)))
     say("8 layers placed")
@@ -191,14 +191,14 @@ def forward() -> Iterator[dict[str, Any]]:
 PARTS = {
     "start": start,
     "one-start": one_start,
-    "rows": rows,
+    "list": the_list,
     "digest": digest,
     "http": http_rows,
     "whole-9b": lambda: whole("open-jev-9b", 4096),
     "whole-27b": lambda: whole("open-jev-27b-v1.1", 1024),
     "forward": forward,
 }
-EXACT = ("start", "rows", "http", "whole-9b", "whole-27b")
+EXACT = ("start", "list", "http", "whole-9b", "whole-27b")
 
 
 def write(name: str, commit: str, rows: list[dict[str, Any]]) -> None:
