@@ -24,10 +24,11 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=450)
     parser.add_argument("--smoke", action="store_true", help="every part, little of each")
     parser.add_argument("--tiny", action="store_true", help="tiny models on the CPU: a dry run")
+    parser.add_argument("--without", default="", metavar="RUN,...", help="runs to leave out")
     parser.add_argument("parts", nargs="*", default=list(PARTS))
     args = parser.parse_args()
     scale = TINY if args.tiny else SMOKE if args.smoke else FULL
-    session = Session(args.commit, args.seconds, scale.device)
+    session = Session(args.commit, args.seconds, scale.device, args.without.split(","))
     for name in args.parts:
         try:
             PARTS[name](session, scale)

@@ -37,14 +37,17 @@ class Scale:
     soak_rounds: int = 7
     soak_repeats: int = 10
     peer_requests: int = 60
+    least: float = 1.0  # of the seconds that a part needs at full scale
 
 
 FULL = Scale()
-SMOKE = Scale(in_flight=(1, 16, 64), rounds=1, others=60, soaks=1, soak_rounds=2, peer_requests=10)
+SMOKE = Scale(
+    in_flight=(1, 16, 64), rounds=1, others=60, soaks=1, soak_rounds=2, peer_requests=10, least=0.2
+)
 TINY = Scale(
     nine="synth:open-jev-9b:tiny", large="synth:open-jev-27b-v1.1:tiny", device="cpu",
     in_flight=(1, 4), rounds=1, requests=4, others=2, soaks=2, soak_rounds=2, soak_repeats=2,
-    peer_requests=2,
+    peer_requests=2, least=0.2,
 )  # fmt: skip
 
 
@@ -60,7 +63,12 @@ def nine(s: Session, scale: Scale) -> None:
             shape = s.workload("231-shape").limited(scale.requests, None)
             entry = Entry("9b", "workload", "231-shape", label(model))
             plan = closed(*scale.in_flight, rounds=scale.rounds, same_levels=True)
-            s.part("9b", 160, 20, lambda limit: s.bench(server, entry, plan, shape, limit))
+            s.part(
+                "9b",
+                160,
+                20 * scale.least,
+                lambda limit: s.bench(server, entry, plan, shape, limit),
+            )
             run_other(s, scale, server, "synthetic-200", (1,), 15)
             run_other(s, scale, server, "jevbench-240", (1, 16, 64), 90)
             run_other(s, scale, server, "canary", (1, 16, 64), 45)
@@ -73,7 +81,12 @@ def run_other(
     texts = s.workload(name).limited(scale.others, None)
     entry = Entry(f"9b-{name}", "workload", name, label(scale.nine), workload=name)
     plan = closed(*amounts, rounds=3 if name == "synthetic-200" else 1)
-    s.part(entry.folder, limit_s, 5, lambda limit: s.bench(server, entry, plan, texts, limit))
+    s.part(
+        entry.folder,
+        limit_s,
+        5 * scale.least,
+        lambda limit: s.bench(server, entry, plan, texts, limit),
+    )
 
 
 def soak(s: Session, scale: Scale, server: Any) -> None:
@@ -84,7 +97,9 @@ def soak(s: Session, scale: Scale, server: Any) -> None:
     name = f"231-shape up to {SHORT_TOKENS} tokens"
     entry = Entry("9b-serial", "serial", name, label(scale.nine))
     plan = closed(1, rounds=1, same_texts=True)
-    s.part("9b-serial", 20, 5, lambda limit: s.bench(server, entry, plan, short, limit))
+    s.part(
+        "9b-serial", 20, 5 * scale.least, lambda limit: s.bench(server, entry, plan, short, limit)
+    )
     plan = closed(SOAK_IN_FLIGHT, rounds=scale.soak_rounds, same_texts=True)
     for number in range(1, scale.soaks + 1):
         one = replace(entry, folder=f"9b-soak-{number}", role="soak")
@@ -92,7 +107,7 @@ def soak(s: Session, scale: Scale, server: Any) -> None:
         def run(limit_s: float, one: Entry = one) -> None:
             s.bench(server, one, plan, many, limit_s, equal_to="9b-serial")
 
-        s.part(one.folder, 45, 10, run)
+        s.part(one.folder, 45, 10 * scale.least, run)
 
 
 def off(s: Session, scale: Scale) -> None:
@@ -101,7 +116,12 @@ def off(s: Session, scale: Scale) -> None:
         shape = s.workload("231-shape").limited(scale.requests, None)
         entry = Entry("9b-off", "workload", "231-shape", label(scale.nine), sharing="off")
         plan = closed(1, 16, rounds=1, same_levels=True)
-        s.part("9b-off", 60, 15, lambda limit: s.bench(server, entry, plan, shape, limit, "9b"))
+        s.part(
+            "9b-off",
+            60,
+            15 * scale.least,
+            lambda limit: s.bench(server, entry, plan, shape, limit, "9b"),
+        )
 
 
 def large(s: Session, scale: Scale) -> None:
@@ -109,7 +129,9 @@ def large(s: Session, scale: Scale) -> None:
         shape = s.workload("231-shape").limited(scale.requests, None)
         entry = Entry("27b", "workload", "231-shape", label(scale.large))
         plan = closed(1, rounds=1)
-        s.part("27b", 60, 15, lambda limit: s.bench(server, entry, plan, shape, limit))
+        s.part(
+            "27b", 60, 15 * scale.least, lambda limit: s.bench(server, entry, plan, shape, limit)
+        )
 
 
 def floors(s: Session, scale: Scale) -> None:
@@ -130,7 +152,7 @@ def floors(s: Session, scale: Scale) -> None:
         if status:
             raise ChildProcessError(f"status {status}")
 
-    s.part("floors", 60, 15, run)
+    s.part("floors", 60, 15 * scale.least, run)
 
 
 def peer(s: Session, scale: Scale) -> None:
@@ -162,7 +184,7 @@ def run_peer(s: Session, scale: Scale, name: str, limit_s: float, path: str) -> 
             raise ChildProcessError(f"status {done.returncode}")
         s.add(Entry(folder, "peer", name, label(scale.nine)))
 
-    s.part(folder, limit_s, 40 if scale is FULL else 10, run)
+    s.part(folder, limit_s, 40 * scale.least, run)
 
 
 def without_fla(plain: Path) -> str:

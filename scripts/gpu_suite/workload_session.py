@@ -8,7 +8,7 @@ import tarfile
 import tempfile
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -56,8 +56,10 @@ class PartTimeoutError(Exception):
 class Session:
     """Everything that the parts share: where runs go, the client, texts, the time that is left."""
 
-    def __init__(self, commit: str, seconds: float, device: str) -> None:
-        self.commit, self.device = commit, device
+    def __init__(
+        self, commit: str, seconds: float, device: str, without: Collection[str] = ()
+    ) -> None:
+        self.commit, self.device, self.without = commit, device, without
         self.out = Path(os.environ.get("OUT", "."))
         self.folder = Path(tempfile.mkdtemp(prefix="systone-workload-")) / "gpu_workload"
         self.folder.mkdir()
@@ -86,7 +88,10 @@ class Session:
         return self.texts[name]
 
     def part(self, name: str, limit_s: float, least_s: float, run: Callable[[float], None]) -> None:
-        """Run a part that may take `limit_s`; not at all with less than `least_s` left."""
+        """Run a part that may take `limit_s`; not at all with less than `least_s` left, or when it
+        isn't wanted."""
+        if name in self.without:
+            return
         limit_s = min(limit_s, self.left())
         if limit_s < least_s:
             self.not_run(name, f"{self.left():.0f} s were left of {least_s:.0f} s it needs")
