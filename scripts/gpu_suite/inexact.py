@@ -17,7 +17,7 @@ import torch
 
 from scripts.gpu_suite.timing import replay_ms
 from systone.execute.buckets import Size, readout_bucket, row_bucket
-from systone.execute.gpu_gemm import Products, projections
+from systone.execute.gpu_gemm import projections
 from systone.execute.gpu_runner import GpuRunner
 from systone.execute.graph_cuda import CudaCapture
 from systone.execute.graph_stage import Capacity
@@ -35,7 +35,7 @@ def inexact_rows(name: str, runner: GpuRunner) -> Iterator[dict[str, Any]]:
     split = passes.split
     queries = 2 * split.config.num_heads * split.config.head_dim
     shapes = {(w.shape[0], w.shape[1]) for w in projections(split.model.stack.weights, queries)}
-    loose = replace(split, products=Products(fast=shapes))
+    loose = replace(split, products=replace(split.products, fast=shapes))
     capture = CudaCapture(split.model.stack.device)
     most = split.arena.room.tokens
     with torch.inference_mode(), torch.cuda.stream(runner._stream):
