@@ -79,7 +79,8 @@ class MemoryWatch:
         }
 
 
-def with_torch_peak(memory: Mapping[str, int]) -> Mapping[str, int]:
+def with_torch_peak(memory: Mapping[str, int], device: torch.device) -> Mapping[str, int]:
     """`peak_bytes` as of now: the most that was taken at any time, transients of loading included.
     Asks torch's own books, not the device."""
-    return {**memory, "peak_bytes": max(memory["peak_bytes"], torch.cuda.max_memory_reserved())}
+    reserved = torch.cuda.max_memory_reserved(device)
+    return {**memory, "peak_bytes": max(memory["peak_bytes"], reserved)}

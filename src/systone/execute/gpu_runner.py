@@ -96,6 +96,7 @@ class GpuRunner:
         index = self._device.index
         device = torch.device("cuda", torch.cuda.current_device() if index is None else index)
         torch.cuda.set_device(device)
+        self._device = device
         try:
             self._bring_up(device)
         except torch.OutOfMemoryError as error:
@@ -243,7 +244,7 @@ class GpuRunner:
             "selfcheck": report.describe(),
             "launches": passes.describe(),
             "device_time": self._clock.describe(),
-            "memory": with_torch_peak(self._state["memory"]),
+            "memory": with_torch_peak(self._state["memory"], self._device),
             "passes_run_row_by_row": self._alone,
             "compilations_since_ready": self._compiles.count,
         }

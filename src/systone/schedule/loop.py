@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from systone.errors import CapacityError, EngineDownError, EngineFaultError, SystoneError
 from systone.schedule.budget import Batch
+from systone.schedule.occupancy import Resume
 from systone.schedule.reader import Flying, Reader
-from systone.schedule.scheduler import Resume, Scheduler
+from systone.schedule.scheduler import Scheduler
 
 if TYPE_CHECKING:
     from systone.models.base import Flight

@@ -8,12 +8,22 @@ thread-safe, the scheduler holds its lock.
 from __future__ import annotations
 
 from collections import deque
+from enum import Enum
 
-__all__ = ["Occupancy"]
+__all__ = ["RESUME", "Occupancy", "Resume"]
 
 DEPTH = 2
 LEAD_S = 0.002  # to wake up, form and enqueue a batch
 LEAD_SHARE = 0.15  # of a part's expected time: how far off the expectation may be
+
+
+class Resume(Enum):
+    """The turn of a long batch's next part."""
+
+    RESUME = "resume"
+
+
+RESUME = Resume.RESUME
 
 
 class Occupancy:
@@ -39,6 +49,13 @@ class Occupancy:
         """The oldest part is done."""
         self._expected_s.popleft()
         self._dry_at = now + sum(self._expected_s)
+
+    def turn_in_s(self, now: float, *, waiting: bool, resumable: bool) -> float | None:
+        """Seconds until the device should be given more, None: it can't be yet. `waiting`: whether
+        requests are; `resumable`: a long batch has parts left, which don't gain by waiting."""
+        if self.full or not (waiting or resumable):
+            return None
+        return 0.0 if resumable else self.hold_s(now)
 
     def hold_s(self, now: float) -> float:
         """How long the next batch may still wait for more requests."""

@@ -12,7 +12,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
-from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from systone.errors import DeadlineError, EngineDownError, SystoneError
@@ -21,23 +20,15 @@ from systone.schedule.budget import Batch, Budget, load_of
 from systone.schedule.fairness import DeficitRoundRobin
 from systone.schedule.health import Condition, Status
 from systone.schedule.lane import Lane
-from systone.schedule.occupancy import Occupancy
+from systone.schedule.occupancy import RESUME, Occupancy, Resume
 from systone.schedule.tally import CANCELLED, LaneTally, Tally, outcome_of
 from systone.schedule.ticket import Phase, Stamps, Ticket
 
 if TYPE_CHECKING:
     from systone.models.base import Cost
 
-__all__ = ["RESUME", "Resume", "Scheduler"]
+__all__ = ["Scheduler"]
 
-
-class Resume(Enum):
-    """The turn of a long batch's next part."""
-
-    RESUME = "resume"
-
-
-RESUME = Resume.RESUME
 UNDISPATCHED = (Phase.PREPARING, Phase.WAITING)
 
 
@@ -289,13 +280,8 @@ class Scheduler:
         """Seconds until the device should be given more; None: something has to happen first."""
         if self._ended():
             return 0.0
-        if self._occupied.full:
-            return None
-        if resumable:
-            return 0.0
-        if not any(map(len, self._lanes.values())):
-            return None
-        return self._occupied.hold_s(self._clock())
+        waiting = any(map(len, self._lanes.values()))
+        return self._occupied.turn_in_s(self._clock(), waiting=waiting, resumable=resumable)
 
     def _require_room(self) -> None:
         self._condition.require_ready()
