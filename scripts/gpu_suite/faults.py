@@ -77,8 +77,8 @@ def sibling_states(runner: GpuRunner) -> Iterator[None]:
     stage = runner._passes.stage
     load = stage.load
 
-    def planted(*args: Any) -> Any:
-        staged = load(*args)
+    def planted(*args: Any, **options: Any) -> Any:
+        staged = load(*args, **options)
         parent = staged.scan_entries[:, 2]
         with torch.cuda.stream(runner._stream), torch.inference_mode():
             parent.copy_(torch.where(parent > 0, parent - 1, parent))
