@@ -28,7 +28,7 @@ from systone.models.synthetic import PREFIX
 BEGAN = time.monotonic()
 SHOWN = (
     "level", "requests", "failures", "mean_ms", "p50_ms", "p95_ms", "requests_per_s",
-    "overhead_p50_ms", "device_mean_ms", "device_idle_share", "peak_device_mib",
+    "overhead_p50_ms", "steps_p50_ms", "device_idle_share", "peak_device_mib",
     "device_growth_mib",
 )  # fmt: skip
 

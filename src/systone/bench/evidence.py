@@ -120,6 +120,7 @@ def _workload_rows(run: Run, curves: Mapping[str, Curve]) -> Iterator[Json]:
             "gpu_idle_share": level["device_idle_share"],
             "peak_mem_mib": level["peak_device_mib"] or level["device_used_mib"],
             "overhead_p50_ms": level["overhead_p50_ms"],
+            "steps_p50_ms": level["steps_p50_ms"],
             "decisions_per_s": level["decisions_per_s"],
             "tokens_per_s": level["input_tokens_per_s"],
             "token_counts_other_than_planned": _miscounted(run, level["level"]),

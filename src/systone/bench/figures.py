@@ -68,6 +68,7 @@ def _level(
         "rows_per_s": _per_s(sum(items[r.item].rows for r in good), span_s),
         "input_tokens_per_s": _per_s(sum(r.input_tokens or 0 for r in good), span_s),
         "max_late_ms": _late_ms(records),
+        "steps_p50_ms": _steps(good),
         **_server(mine, span_s),
         "groups": _groups(records, items),
     }
@@ -91,6 +92,18 @@ def _latency(records: Sequence[Record]) -> Json:
         "overhead_mean_ms": _rounded(mean(beside)),
         "overhead_p50_ms": _rounded(nearest_rank(beside, 50)),
     }
+
+
+def _steps(records: Sequence[Record]) -> Json:
+    """The P50 of every step a server tells of in Server-Timing, and of what is `outside` its total:
+    the network and the client."""
+    steps: defaultdict[str, list[float]] = defaultdict(list)
+    for record in records:
+        for name, took in (record.server_ms or {}).items():
+            steps[name].append(took)
+            if name == "total":
+                steps["outside"].append(record.wall_ns / 1e6 - took)
+    return {name: _rounded(nearest_rank(took, 50)) for name, took in sorted(steps.items())}
 
 
 def spans_s(records: Iterable[Record]) -> dict[tuple[int, int], float]:

@@ -226,3 +226,9 @@ def test_records_survive_their_file_and_nothing_else_is_one() -> None:
     for broken in (data[:-9], b"", b"not gzip", to_lines(records)[:40]):
         with pytest.raises(ValueError, match=r"not|line"):
             from_lines(broken)
+
+
+def test_steps_are_medians_of_what_the_server_tells() -> None:
+    told = [{"parse": 1.0, "total": 6.0}, {"parse": 3.0, "total": 7.0}, {"total": 9.0}]
+    level = level_of([record(ms=10, server_ms=one) for one in told] + [record(ms=1)])
+    assert level["steps_p50_ms"] == {"outside": 3.0, "parse": 1.0, "total": 7.0}
