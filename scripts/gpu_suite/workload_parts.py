@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import subprocess
 import sys
 import tempfile
@@ -24,7 +25,8 @@ SOAK_IN_FLIGHT = 64
 @dataclass(frozen=True, slots=True)
 class Scale:
     """`requests`: of each round, at most; `others`: likewise of the other workloads. A soak is
-    `soaks` runs of `soak_rounds` rounds in which every short request comes `soak_repeats` times."""
+    `soaks` runs of `soak_rounds` rounds in which every Noul comes `soak_repeats` times: 42,012
+    requests at full scale."""
 
     nine: str = "synth:open-jev-9b"
     large: str = "synth:open-jev-27b-v1.1"
@@ -33,9 +35,9 @@ class Scale:
     rounds: int = 3
     requests: int | None = None
     others: int | None = None
-    soaks: int = 4
-    soak_rounds: int = 7
-    soak_repeats: int = 10
+    soaks: int = 2
+    soak_rounds: int = 18
+    soak_repeats: int = 16
     peer_requests: int = 60
     least: float = 1.0  # of the seconds that a part needs at full scale
 
@@ -55,7 +57,7 @@ def nine(s: Session, scale: Scale) -> None:
     """Default settings: the shape at every number in flight, a short request, the other workloads,
     the soak."""
     model = scale.nine
-    names = ("231-shape", "synthetic-200", "jevbench-240", "canary")
+    names = ("231-shape", "synthetic-200", "synthetic-48", "jevbench-240", "canary")
     with ThreadPoolExecutor(1) as pool:
         texts = pool.submit(lambda: [s.workload(name) for name in names])
         with s.server(model) as server:
@@ -91,14 +93,14 @@ def run_other(
 
 def soak(s: Session, scale: Scale, server: Any) -> None:
     """Short requests at full load, each answer equal to the one given serially before."""
-    short = s.workload("231-shape").limited(None, SHORT_TOKENS)
-    short = short.limited(scale.requests, None)
-    many = repeated(short, scale.soak_repeats)
-    name = f"231-shape up to {SHORT_TOKENS} tokens"
-    entry = Entry("9b-serial", "serial", name, label(scale.nine))
-    plan = closed(1, rounds=1, same_texts=True)
+    shape = s.workload("231-shape").limited(None, SHORT_TOKENS).limited(scale.requests, None)
+    nouls = s.workload("synthetic-48").limited(scale.requests, None)
+    name = f"short: 231-shape up to {SHORT_TOKENS} tokens, Nouls of 48"
+    entry = Entry("9b-serial", "serial", name, label(scale.nine), workload="short")
+    serial = closed(1, rounds=1, same_texts=True)
+    once, many = mixed(shape, nouls, 1), mixed(shape, nouls, scale.soak_repeats)
     s.part(
-        "9b-serial", 20, 5 * scale.least, lambda limit: s.bench(server, entry, plan, short, limit)
+        "9b-serial", 20, 5 * scale.least, lambda limit: s.bench(server, entry, serial, once, limit)
     )
     plan = closed(SOAK_IN_FLIGHT, rounds=scale.soak_rounds, same_texts=True)
     for number in range(1, scale.soaks + 1):
@@ -107,7 +109,7 @@ def soak(s: Session, scale: Scale, server: Any) -> None:
         def run(limit_s: float, one: Entry = one) -> None:
             s.bench(server, one, plan, many, limit_s, equal_to="9b-serial")
 
-        s.part(one.folder, 45, 10 * scale.least, run)
+        s.part(one.folder, 70, 20 * scale.least, run)
 
 
 def off(s: Session, scale: Scale) -> None:
@@ -206,13 +208,18 @@ def label(source: str) -> str:
     return source.split(":")[1]
 
 
-def repeated(texts: Workload, times: int) -> Workload:
-    """Every request so many times a round."""
-    count, make = len(texts.items), texts.make
-    return replace(
-        texts,
-        items=texts.items * times,
-        make=lambda index, variant: make(index % count, variant),
+def mixed(shape: Workload, nouls: Workload, times: int) -> Workload:
+    """Every request of the shape once a round and every Noul so many times, shuffled once."""
+    held = (shape, nouls)
+    order = [(0, i) for i in range(len(shape.items))]
+    order += [(1, i) for i in range(len(nouls.items))] * times
+    random.Random(times).shuffle(order)
+    return Workload(
+        "short",
+        f"{shape.name} and, {times} times a round, {nouls.name}",
+        True,
+        tuple(held[which].items[i] for which, i in order),
+        lambda index, variant: held[order[index][0]].make(order[index][1], variant),
     )
 
 

@@ -125,7 +125,7 @@ class Session:
                 raise PartTimeoutError(f"over {limit_s:.0f} s at {step}, {done} requests")
 
         held = None if equal_to is None or equal_to in self.uneven else self.folder / equal_to
-        options = Options(self.folder / entry.folder, commit=self.commit, equal_to=held)
+        options = Options(self.folder / entry.folder, commit=self.commit, equal_to=held, draw=False)
         report = run_http(
             {"a": server}, plan(len(texts.items)), texts, options, show, client=self.client
         )

@@ -37,7 +37,8 @@ class Options:
     """How a run is made, beside its plan and workload.
 
     `flags`: of `systone serve`, for a target that is a model. `model`: the model field of requests.
-    `equal_to`: the folder of an earlier run whose answers must come again.
+    `equal_to`: the folder of an earlier run whose answers must come again. `draw`: plots too, where
+    they can be drawn.
     """
 
     out: Path
@@ -47,6 +48,7 @@ class Options:
     timeout_s: float = 120.0
     commit: str | None = None
     equal_to: Path | None = None
+    draw: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +173,7 @@ def _written(
         "environment": environment(options.commit),
         "samples": results.samples,
     }
-    if plots.available():
+    if options.draw and plots.available():
         plots.draw_run(options.out, results.records, figures, run)
     files = {
         "run.json": dump(run),
