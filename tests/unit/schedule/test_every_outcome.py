@@ -9,6 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from systone.errors import CapacityError, DeadlineError, EngineDownError, EngineFaultError
 from systone.models.base import Cost
 from systone.schedule.budget import Batch, Budget, load_of
+from systone.schedule.occupancy import DEPTH
 from systone.schedule.scheduler import Scheduler
 from systone.schedule.ticket import Phase, Stamps, Ticket
 from tests.fakes import FakeClock
@@ -27,7 +28,7 @@ class Requests(RuleBasedStateMachine):
         self.tickets: list[Ticket] = []
         self.outcomes: dict[int, int] = {}
         self.ready_order: dict[str, list[Ticket]] = {"a": [], "b": []}
-        self.batch: Batch | None = None
+        self.batches: list[Batch] = []  # on the device, in order
         self.failed = False
 
     @rule(name=st.sampled_from("ab"), patience=st.one_of(st.none(), st.floats(0.1, 5.0)))
@@ -85,35 +86,37 @@ class Requests(RuleBasedStateMachine):
             if ticket.phase in (Phase.PREPARING, Phase.WAITING):
                 assert not ticket.overdue(self.clock.now)
 
-    @precondition(lambda self: self.batch is None)
     @rule()
     def dispatch(self) -> None:
-        self.batch = self.scheduler.take(timeout_s=0)
-        if self.batch is None:
+        batch = self.scheduler.take(timeout_s=0)
+        if batch is None:
             return
+        assert isinstance(batch, Batch)
         assert not self.failed
-        lane = self.batch.lane
-        load = load_of(self.batch.tickets)
-        assert BUDGETS[lane].holds(load) or len(self.batch.tickets) == 1
+        assert len(self.batches) < DEPTH
+        lane, load = batch.lane, load_of(batch.tickets)
+        assert BUDGETS[lane].holds(load) or len(batch.tickets) == 1
         queued = [
-            t for t in self.ready_order[lane] if t in self.batch.tickets or t.phase is Phase.WAITING
+            t for t in self.ready_order[lane] if t in batch.tickets or t.phase is Phase.WAITING
         ]
-        assert tuple(queued[: len(self.batch.tickets)]) == self.batch.tickets
-        assert not any(t.overdue(self.clock.now) for t in self.batch.tickets)
-        for ticket in self.batch.tickets:
+        assert tuple(queued[: len(batch.tickets)]) == batch.tickets
+        assert not any(t.overdue(self.clock.now) for t in batch.tickets)
+        for ticket in batch.tickets:
             self.ready_order[lane].remove(ticket)
+        self.scheduler.enqueued(batch.expected_s)
+        self.batches.append(batch)
 
-    @precondition(lambda self: self.batch is not None)
+    @precondition(lambda self: self.batches)
     @rule(data=st.data(), seconds=st.floats(0.0, 1.0))
     def complete(self, data: st.DataObject, seconds: float) -> None:
-        assert self.batch is not None
+        batch = self.batches.pop(0)
         self.clock.advance(seconds)
-        self.scheduler.done(self.batch, seconds)
-        for ticket in self.batch.tickets:
+        self.scheduler.part_done()
+        self.scheduler.done(batch, seconds)
+        for ticket in batch.tickets:
             bad = data.draw(st.booleans())
             error = EngineFaultError("nan", code="non_finite_output") if bad else None
             assert self.scheduler.settle(ticket, result="answer", error=error) != self.failed
-        self.batch = None
 
     @precondition(lambda self: len(self.tickets) > 3)
     @rule(sure=st.integers(0, 9))
@@ -135,6 +138,8 @@ class Requests(RuleBasedStateMachine):
         depth = self.scheduler.depth()
         undispatched = sum(t.phase in (Phase.PREPARING, Phase.WAITING) for t in self.tickets)
         assert sum(waiting for waiting, _ in depth.values()) == undispatched <= MAX_QUEUE
+        running = sum(len(batch.tickets) for batch in self.batches)
+        assert sum(count for _, count in depth.values()) == running
 
     def teardown(self) -> None:
         if not hasattr(self, "scheduler"):
