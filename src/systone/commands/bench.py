@@ -135,8 +135,10 @@ def _audit(args: argparse.Namespace) -> int:
 def _evidence(args: argparse.Namespace) -> int:
     (folder,) = _folders(args, "one folder of runs", 1)
     from systone.bench.evidence import write
+    from systone.bench.evidence_table import markdown
 
     summary = write(folder)
+    sys.stdout.write(markdown(json.loads(summary.read_bytes())))
     sys.stdout.write(json.dumps({"written": str(summary)}) + "\n")
     return 0
 

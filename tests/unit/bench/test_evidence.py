@@ -168,7 +168,15 @@ def test_a_summary_is_written_for_evidence_only(
 ) -> None:
     evidence.summary_path(copy).unlink()
     assert main(["bench", "evidence", str(copy)]) == 0
-    assert json.loads(capsys.readouterr().out)["written"] == str(copy) + ".json"
+    *tables, last = capsys.readouterr().out.splitlines()
+    assert json.loads(last)["written"] == str(copy) + ".json"
+    rows = [line.split(" | ") for line in tables if line.startswith("| nine | stub")]
+    assert [row[2:5] for row in rows] == [
+        ["default", "1", "18"],
+        ["default", "4", "18"],
+        ["1", "18", "0"],  # the peer
+    ]
+    assert "Ceilings of the same session: bf16_tflops 800.0." in tables
     assert audit(copy).differences == ()
     with pytest.raises(ConfigError, match=r"no set\.json"):
         evidence.write(tmp_path)
