@@ -49,6 +49,7 @@ class ModelCard:
     usage_rule: str
     limits: Limits = field(default_factory=Limits)
     aliases: tuple[str, ...] = ()
+    own: Mapping[str, Any] = field(default_factory=dict)  # what its own dialect lists beside this
 
 
 @dataclass(frozen=True, slots=True)

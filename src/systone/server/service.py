@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TypeVar
@@ -21,7 +21,7 @@ from systone import __version__
 from systone.config import ServerConfig
 from systone.engine import Engine, Pending
 from systone.errors import DeadlineError, RequestError
-from systone.protocol import decisions, jsontext, systemone
+from systone.protocol import decisions, jsontext, kev_models, systemone
 from systone.protocol import models as listing
 from systone.protocol.types import Decision, Request
 from systone.server.auth import KeyCheck
@@ -131,7 +131,17 @@ class Service:
 
     async def models(self, http: HttpRequest) -> Response:
         self._keys.require(http.headers.get("authorization"))
+        if self._config.dialect == "kev":
+            return Response(kev_models.render(self._running()), media_type=JSON)
         return Response(listing.render(self._engine.cards), media_type=JSON)
+
+    def _running(self) -> Iterator[kev_models.Running]:
+        """Every served model as it runs now."""
+        modes = {model.name: model.modes for model in self._engine.health().models}
+        lanes = self._engine.tally().lanes
+        for card in self._engine.cards:
+            batches = lanes[card.name].batches if card.name in lanes else 0
+            yield kev_models.Running(card, card.own, modes[card.name], batches)
 
     async def health(self, _http: HttpRequest) -> Response:
         body = jsontext.dumps(health_body(self._engine, __version__))

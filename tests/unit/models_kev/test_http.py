@@ -64,6 +64,30 @@ async def test_the_listing_has_the_models_limits(client):
     assert {"kev-4b", "kev-latest", "jev-latest"} <= names
 
 
+async def test_the_kev_dialects_listing_says_how_the_model_runs(client):
+    kev = client(dialect="kev", api_key=("secret",))
+    assert (await kev.get("/v1/models")).status_code == 401
+    keyed = {"authorization": "Bearer secret"}
+    await kev.post("/v1/systemone", json=BODY, headers=keyed)
+    cards = (await kev.get("/v1/models", headers=keyed)).json()["models"]
+    assert [card["name"] for card in cards] == [
+        "kev-latest", "jev-latest", "jev-preview", "kev-4b",
+    ]  # fmt: skip
+    assert list(cards[0]) == [
+        "name", "description", "release_date", "run", "base", "lora", "device", "backend", "dtype",
+        "temperature", "max_state_tokens", "truncate_states", "cuda_graphs", "prefix_cache",
+        "batches",
+    ]  # fmt: skip
+    card = cards[0]
+    assert card["run"].startswith("kev-4b@")
+    assert card["base"].startswith("Qwen/Qwen3.5-4B-Base@")
+    assert (card["device"], card["backend"], card["dtype"]) == ("cpu", "torch", "float32")
+    assert (card["lora"], card["max_state_tokens"], card["truncate_states"]) == (16, 65_536, False)
+    assert card["temperature"] == pytest.approx(2.406, abs=1e-3)
+    assert (card["cuda_graphs"], card["prefix_cache"]) == (False, 0)
+    assert card["batches"] >= 1
+
+
 async def test_the_kev_dialects_reply(kev, tokenizer):
     reply = await kev.post("/v1/systemone", json={**BODY, "model": "anything at all"})
     assert reply.status_code == 200, reply.text

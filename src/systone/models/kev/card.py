@@ -16,6 +16,7 @@ from systone.plan import Sharing
 
 __all__ = ["MAX_ROW", "MAX_STATE", "KevCheckpoint", "KevSettings", "card_of"]
 
+LORA_RANK = 16  # of every release
 MAX_STATE = 65_536  # tokens of a state, its delimiter included
 MAX_ROW = 73_728  # tokens of a state with one branch
 
@@ -61,7 +62,7 @@ class KevSettings:
 
 
 def card_of(checkpoint: KevCheckpoint, limits: RowLimits) -> ModelCard:
-    """The card of a checkpoint."""
+    """The card of a checkpoint. `own` has the reference's names of its facts."""
     return ModelCard(
         name=checkpoint.name,
         description=(
@@ -88,4 +89,12 @@ def card_of(checkpoint: KevCheckpoint, limits: RowLimits) -> ModelCard:
             max_tokens=limits.row,
         ),
         aliases=("kev-latest",),
+        own={
+            "run": f"{checkpoint.name}@{checkpoint.revision}",
+            "base": f"{checkpoint.base}@{checkpoint.base_revision}",
+            "lora": LORA_RANK,
+            "temperature": checkpoint.temperature,
+            "max_state_tokens": limits.state,
+            "truncate_states": limits.truncate,
+        },
     )
