@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -20,6 +21,7 @@ from systone.kernels.config import select, table_of
 from systone.kernels.conv import triton as conv
 from systone.kernels.gather import triton as gather
 from systone.kernels.gdn import triton as gdn
+from systone.kernels.gemm import gated
 from systone.kernels.gemm import triton as gemm
 from systone.kernels.head import triton as head
 from systone.kernels.norm import triton as norm
@@ -61,9 +63,15 @@ def launches(layout: str) -> dict[str, Callable[[], None]]:
         attention.readout_attention(q[:rows], k, keys[:, 1], chosen, tables, scale=1 / 16)
 
     def products() -> None:
-        for count in (64, 256, 512, 1024):
-            gemm.linear(_empty(count, hidden), _empty(2 * inner, hidden))
-            gemm.linear(_empty(count, inner), _empty(hidden, inner))
+        table, processors = table_of(torch.device("cpu"))
+        x, weight = _empty(4096, hidden), _empty(2 * inner, hidden)
+        for group in (8, 16):  # few and many rows
+            for tile in table.gemm:
+                made = replace(tile, group=group)
+                described = {"descriptors": table.descriptors}
+                gemm.linear_with(x, weight, None, made, processors, **described)
+            for tile in table.gated:
+                gated.gated_with(x, weight, None, replace(tile, group=group), processors)
 
     def row_operators() -> None:
         conv.causal_conv_silu(delta[:, :width], _empty(4, width).t(), tables)

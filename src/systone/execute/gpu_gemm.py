@@ -1,7 +1,8 @@
 """Which backend multiplies: cuBLASLt where it is proven to be the canonical product, else ours.
 
 Which shapes are proven, the self-check says when a model starts. A shape that failed once runs the
-canonical kernel always.
+canonical kernel always. The MLP's gate|up product runs with its activation in one launch where
+that is proven and quicker.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ from dataclasses import dataclass, field
 from torch import Tensor
 
 from systone.execute.buckets import PRODUCT_ROWS
-from systone.kernels.gemm import cublaslt
+from systone.kernels.gemm import cublaslt, gated
 from systone.kernels.gemm import triton as canonical
+from systone.kernels.swiglu.triton import swiglu
 from systone.nn.text_weights import AttentionWeights, TextWeights
 
 Shape = tuple[int, int]  # outputs, inputs
@@ -21,9 +23,11 @@ Shape = tuple[int, int]  # outputs, inputs
 
 @dataclass(slots=True)
 class Products:
-    """`linear` with a backend per weight shape. `fast`: shapes proven on this device."""
+    """`linear` with a backend per weight shape. `fast`: shapes proven on this device; `gated`:
+    gate|up shapes whose product with the activation is."""
 
     fast: set[Shape] = field(default_factory=set)
+    gated: set[Shape] = field(default_factory=set)
     failed: dict[Shape, int] = field(default_factory=dict)  # shape -> the first M that differed
 
     def linear(self, x: Tensor, weight: Tensor, out: Tensor) -> Tensor:
@@ -36,10 +40,23 @@ class Products:
             product(x[begin : begin + PRODUCT_ROWS], weight, out=out[begin : begin + PRODUCT_ROWS])
         return out
 
+    def activated(self, x: Tensor, gate_up: Tensor, wide: Tensor, out: Tensor) -> Tensor:
+        """silu(gate) * up of gate|up = `linear(x, gate_up)`. `wide` [M, 2I]: scratch that may be
+        left unwritten."""
+        if (gate_up.shape[0], gate_up.shape[1]) in self.gated:
+            made = gated.gated(x, gate_up, out=out)
+            if made is not None:
+                return made
+        self.linear(x, gate_up, wide)
+        return swiglu(wide, out=out)
+
     def describe(self) -> Mapping[str, str]:
         """Backend by shape, "NxK"."""
-        fast = {f"{n}x{k}": "cublaslt" for n, k in self.fast}
-        return fast | {f"{n}x{k}": f"canonical (M={m})" for (n, k), m in self.failed.items()}
+        said = {f"{n}x{k}": "cublaslt" for n, k in self.fast}
+        said |= {f"{n}x{k}": f"canonical (M={m})" for (n, k), m in self.failed.items()}
+        for n, k in self.gated:
+            said[f"{n}x{k}"] = f"{said.get(f'{n}x{k}', 'canonical')}, gated where quicker"
+        return said
 
 
 def projections(weights: TextWeights, queries: int) -> list[Tensor]:

@@ -25,7 +25,6 @@ from systone.kernels.gather.triton import gather_rows
 from systone.kernels.gdn.triton import gated_delta_rule
 from systone.kernels.norm import triton as norm
 from systone.kernels.rope import triton as rope
-from systone.kernels.swiglu.triton import swiglu
 from systone.kernels.work import WorkTables
 from systone.nn.config import TextConfig
 from systone.nn.decision import DecisionModel
@@ -129,8 +128,8 @@ class GpuPass:
             at = slice(begin, min(begin + MLP_ROWS, rows))
             chunk = at.stop - begin
             gate_up = self.arena.take(f"{part}wide", chunk, 2 * inner)
-            self.products.linear(normed[at], layer.gate_up, gate_up)
-            active = swiglu(gate_up, out=self.arena.take(f"{part}middle", chunk, inner))
+            active = self.arena.take(f"{part}middle", chunk, inner)
+            self.products.activated(normed[at], layer.gate_up, gate_up, active)
             self.products.linear(active, layer.down, delta[at])
         norm.add_rms_norm(delta, residual, next_norm, eps, out=normed, residual_out=residual)
 

@@ -6,7 +6,7 @@ kinds of rows. The truth is the canonical product of all rows at once. M rows, K
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -14,13 +14,15 @@ import torch
 from torch import Tensor
 
 from systone.execute.gpu_gemm import Shape
-from systone.kernels.gemm import cublaslt
+from systone.kernels.gemm import cublaslt, gated
 from systone.kernels.gemm import triton as canonical
 from systone.kernels.head.triton import label_head
+from systone.kernels.swiglu.triton import swiglu
 
 __all__ = ["Shape", "Verdict", "check_heads", "check_products", "one_of_each_shape"]
 
 Product = Callable[..., Tensor]
+MaybeProduct = Callable[..., Tensor | None]
 
 _OUTLIERS = 1e3
 _OUTLIER_EVERY = 1000
@@ -30,12 +32,13 @@ _OUTLIER_EVERY = 1000
 class Verdict:
     """Of one shape: the first row count at which a product's bits differed, None for none.
 
-    `canonical`: our own product at that row count against all rows at once. `wanted`: whether the
-    operator wants cuBLASLt at all."""
+    `canonical`: our own product at that row count against all rows at once. `gated`: the product
+    with its activation, of gate|up shapes. `wanted`: whether the operator wants cuBLASLt at all."""
 
     canonical: int | None
     cublaslt: int | None
     wanted: bool = True
+    gated: int | None = None
 
     @property
     def fast(self) -> bool:
@@ -69,11 +72,14 @@ def check_products(
     row_counts: Sequence[int],
     warm: Mapping[Shape, Tensor],
     *,
+    activated: Collection[Shape] = (),
     fast: Product = cublaslt.linear,
     exact: Product = canonical.linear,
+    fused: MaybeProduct = gated.gated,
+    activation: Product = swiglu,
 ) -> dict[Shape, Verdict]:
     """A verdict for every shape. `warm`: rows [>= 1, K] that a real pass multiplied by a weight of
-    the shape, where there are any. Call inside `exact_blas`."""
+    the shape, where there are any; `activated`: the gate|up shapes. Call inside `exact_blas`."""
     counts = sorted(set(row_counts))
     found = {}
     for shape, weight in weights.items():
@@ -84,7 +90,13 @@ def check_products(
                 at = _first_difference(product, rows, weight, truth, counts)
                 if at is not None:
                     wrong[name] = min(at, wrong.get(name, at))
-        found[shape] = Verdict(wrong.get("canonical"), wrong.get("cublaslt"))
+            if shape in activated:
+                at = _first_difference(fused, rows, weight, activation(truth), counts)
+                if at is not None:
+                    wrong["gated"] = min(at, wrong.get("gated", at))
+        found[shape] = Verdict(
+            wrong.get("canonical"), wrong.get("cublaslt"), gated=wrong.get("gated")
+        )
     return found
 
 
@@ -101,15 +113,22 @@ def check_heads(
 
 
 def _first_difference(
-    product: Product, rows: Tensor, weight: Tensor, truth: Tensor, counts: Sequence[int]
+    product: MaybeProduct, rows: Tensor, weight: Tensor, truth: Tensor, counts: Sequence[int]
 ) -> int | None:
     """The smallest row count at which `product` differs from `truth` in a bit, NaN and the sign of
-    zero counted. Comparisons stay on the device: one read back for all row counts."""
+    zero counted; where it makes nothing there is nothing to compare. Comparisons stay on the
+    device: one read back for all row counts."""
     words = torch.int32 if truth.dtype == torch.float32 else torch.int16
     bits = truth.view(words)
-    same = torch.stack([(product(rows[:m], weight).view(words) == bits[:m]).all() for m in counts])
-    wrong = (~same).nonzero()
-    return counts[int(wrong[0])] if wrong.numel() else None
+    same = {}
+    for m in counts:
+        made = product(rows[:m], weight)
+        if made is not None:
+            same[m] = (made.view(words) == bits[:m]).all()
+    if not same:
+        return None
+    wrong = (~torch.stack(list(same.values()))).nonzero()
+    return list(same)[int(wrong[0])] if wrong.numel() else None
 
 
 def _inputs(weight: Tensor, rows: int, warm: Tensor | None) -> Iterator[Tensor]:

@@ -38,6 +38,8 @@ from systone.execute.selfcheck_products import (
     one_of_each_shape,
 )
 from systone.execute.selfcheck_rows import check_rows, pass_of, sample_pass
+from systone.kernels.config import table_of
+from systone.kernels.gemm.gated_kernel import gated_kernel
 from systone.kernels.gemm.kernel import gemm_descriptor_kernel, gemm_kernel
 from systone.kernels.head.triton import rows_dot_kernel
 from systone.plan.tables import PassTables
@@ -71,7 +73,7 @@ def bring_up(
     sample = partial(sample_pass, vocabulary)
     eager = GraphedPasses(split, stage, GraphSettings(), None, sample)
     verdicts, heads, cached = _products(split, stage, device, settings)
-    _use(split.products, verdicts)
+    _use(split, verdicts)
     torch.cuda.empty_cache()
     clock.lap("products")
     found = check_passes(partial(_bits, eager), vocabulary)
@@ -127,7 +129,7 @@ def _products(
     else:
         held = None
         warm, last = _warm_rows(split, stage)
-        products = check_products(weights, counts, warm)
+        products = check_products(weights, counts, warm, activated=_gate_up(split))
         projected = check_heads(heads, readouts, dict.fromkeys(heads, last))
         found = {_name(s): v for s, v in products.items()}
         found |= {_HEAD + _name(s): v for s, v in projected.items()}
@@ -136,8 +138,18 @@ def _products(
     return wanted, {s: found[_HEAD + _name(s)] for s in heads}, held is not None
 
 
-def _use(products: Products, verdicts: Mapping[Shape, Verdict]) -> None:
+def _gate_up(split: GpuPass) -> set[Shape]:
+    """Shapes whose product is activated."""
+    return set(one_of_each_shape([layer.gate_up for layer in split.model.stack.weights.layers]))
+
+
+def _use(split: GpuPass, verdicts: Mapping[Shape, Verdict]) -> None:
+    products, gate_up = split.products, _gate_up(split)
     for shape, verdict in verdicts.items():
+        if shape in gate_up and verdict.gated is None and verdict.canonical is None:
+            products.gated.add(shape)
+        if verdict.gated is not None:
+            log.warning("gated product %s differs at M=%d: in two", _name(shape), verdict.gated)
         if verdict.fast:
             products.fast.add(shape)
         elif verdict.refused:
@@ -190,7 +202,11 @@ def _identity(
         "cublas": _version("nvidia-cublas", "nvidia-cublas-cu12"),
         "torch": torch.__version__,
         "triton": triton.__version__,
-        "kernels": [k.cache_key for k in (gemm_kernel, gemm_descriptor_kernel, rows_dot_kernel)],
+        "kernels": [
+            kernel.cache_key
+            for kernel in (gemm_kernel, gemm_descriptor_kernel, gated_kernel, rows_dot_kernel)
+        ],
+        "tiles": repr(table_of(device)[0]),
         "shapes": sorted(_name(shape) for shape in shapes),
         "heads": sorted(_name(shape) for shape in heads),
         "rows": list(counts),

@@ -15,26 +15,8 @@ from functools import lru_cache
 import torch
 
 from systone.errors import ConfigError
-
-
-@dataclass(frozen=True, slots=True)
-class GemmTile:
-    """Tile of a matrix product for M up to `max_rows` (None: any M): rows x (columns + rest).
-
-    With tensor-memory copies only: `rest` widens a tile to no power of two, `persistent` lets one
-    program a multiprocessor walk all tiles (no `rest` then), `halves` stores in two steps. `group`:
-    row tiles that share a weight tile while they run."""
-
-    max_rows: int | None
-    rows: int
-    columns: int
-    depth: int
-    warps: int
-    stages: int
-    rest: int = 0
-    persistent: bool = True
-    halves: bool = False
-    group: int = 8
+from systone.kernels.gemm import tiles
+from systone.kernels.gemm.tiles import GemmTile
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,41 +31,28 @@ class KernelConfig:
     gdn_stages: int
     gdn_programs_per_sm: int
     gdn_short_programs_per_sm: int  # leaves of one chunk
-    hopper_scan: bool  # `gdn/hopper_scan.py` in place of the portable scan
+    hopper_gdn: bool  # `gdn/hopper.py` in place of the portable kernels
     attention_rows: int
     attention_keys: int
     attention_warps: int
     attention_stages: int
+    gated: tuple[GemmTile, ...] = ()  # the MLP's product with its activation; none: two launches
 
-    def gemm_tile(self, rows: int) -> GemmTile:
-        for tile in self.gemm:
-            if tile.max_rows is None or rows <= tile.max_rows:
-                return tile
-        raise AssertionError("the last GEMM tile has no bound")
+    def gemm_tile(self, rows: int, outputs: int, processors: int) -> GemmTile:
+        return tiles.quickest(self.gemm, rows, outputs, processors)
+
+    def gated_tile(self, rows: int, outputs: int, processors: int) -> GemmTile | None:
+        """None where product and activation are quicker apart. `outputs`: of a half."""
+        return tiles.quickest_gated(self.gated, tiles.HOPPER_RATES, rows, outputs, processors)
 
 
-_HOPPER_GEMM = (
-    GemmTile(64, 64, 64, 128, 4, 5),
-    GemmTile(256, 64, 128, 128, 4, 4),
-    GemmTile(512, 128, 128, 64, 8, 4),
-    GemmTile(None, 128, 256, 64, 8, 3),
+SM80 = KernelConfig("sm80", 163, tiles.AMPERE, False, 64, 2, 1, 2, False, 128, 32, 8, 2)
+SM89 = KernelConfig("sm89", 99, tiles.SMALL_SHARED, False, 64, 1, 1, 1, False, 64, 32, 4, 1)
+SM90 = KernelConfig(
+    "sm90", 227, tiles.HOPPER, True, 64, 3, 1, 2, True, 128, 64, 8, 2, tiles.HOPPER_GATED
 )
-_AMPERE_GEMM = (
-    GemmTile(64, 64, 64, 64, 4, 4),
-    GemmTile(256, 64, 128, 64, 4, 4),
-    GemmTile(None, 128, 128, 64, 8, 3),
-)
-_SMALL_SHARED_GEMM = (
-    GemmTile(64, 64, 64, 64, 4, 3),
-    GemmTile(256, 64, 128, 64, 4, 3),
-    GemmTile(None, 128, 128, 64, 8, 2),
-)
-
-SM80 = KernelConfig("sm80", 163, _AMPERE_GEMM, False, 64, 2, 1, 2, False, 128, 32, 8, 2)
-SM89 = KernelConfig("sm89", 99, _SMALL_SHARED_GEMM, False, 64, 1, 1, 1, False, 64, 32, 4, 1)
-SM90 = KernelConfig("sm90", 227, _HOPPER_GEMM, True, 64, 3, 1, 2, True, 128, 64, 8, 2)
-SM100 = KernelConfig("sm100", 227, _HOPPER_GEMM, False, 64, 3, 1, 2, False, 128, 64, 8, 2)
-SM120 = KernelConfig("sm120", 99, _SMALL_SHARED_GEMM, False, 64, 1, 1, 1, False, 64, 32, 4, 1)
+SM100 = KernelConfig("sm100", 227, tiles.BLACKWELL, False, 64, 3, 1, 2, False, 128, 64, 8, 2)
+SM120 = KernelConfig("sm120", 99, tiles.SMALL_SHARED, False, 64, 1, 1, 1, False, 64, 32, 4, 1)
 
 
 def select(capability: tuple[int, int]) -> KernelConfig:
@@ -127,5 +96,5 @@ def table_of(device: torch.device) -> tuple[KernelConfig, int]:
     if pretended is not None:
         return pretended
     if device.type == "cpu":
-        return replace(SM90, hopper_scan=False), 4
+        return replace(SM90, hopper_gdn=False), 4
     return _of_cuda(torch.cuda.current_device() if device.index is None else device.index)

@@ -78,6 +78,28 @@ def test_rows_of_a_real_pass_are_tried_too(weights) -> None:
     assert (found[24, 32].cublaslt, found[16, 48].cublaslt) == (8, None)
 
 
+def test_a_gated_product_that_differs_is_found_and_not_used(weights) -> None:
+    def activation(wide: Tensor) -> Tensor:
+        return torch.relu(wide)
+
+    def fused(x: Tensor, weight: Tensor) -> Tensor | None:
+        made = activation(steady(x, weight))
+        return None if x.shape[0] == 8 else made + (x.shape[0] == 64)
+
+    def check(**settings) -> dict:
+        made = {"fast": steady, "exact": steady, "activation": activation, **settings}
+        return check_products(weights, COUNTS, {}, activated={(24, 32)}, **made)
+
+    found = check(fused=fused)
+    assert {shape: verdict.gated for shape, verdict in found.items()} == {
+        (24, 32): 64,
+        (16, 48): None,
+    }
+    assert found[24, 32].fast
+    assert check(fused=lambda x, w: activation(steady(x, w)))[24, 32].gated is None
+    assert check(fused=lambda x, w: None)[24, 32].gated is None
+
+
 def test_a_head_is_checked_with_its_own_kernel() -> None:
     head = one_of_each_shape([torch.randn(3, 1300, generator=torch.Generator().manual_seed(2))])
     warm = {(3, 1300): torch.ones(2, 1300).bfloat16()}

@@ -20,7 +20,8 @@ import triton.language as tl
 from triton.runtime import interpreter
 
 from systone.kernels import config
-from systone.kernels.config import GemmTile, KernelConfig
+from systone.kernels.config import KernelConfig
+from systone.kernels.gemm.tiles import GemmTile
 
 triton.knobs.runtime.interpret = True
 torch.set_num_threads(2)
@@ -66,8 +67,8 @@ interpreter.InterpreterBuilder.create_dot = _dot
 @pytest.fixture
 def small_tiles(monkeypatch: pytest.MonkeyPatch) -> KernelConfig:
     """Tiles the interpreter can afford; the kernels and their edges stay the same."""
-    tile = GemmTile(None, 32, 32, 64, 4, 2)
-    table = replace(config.SM90, gemm=(tile,), attention_rows=16, attention_keys=16)
+    tile = GemmTile(32, 32, 64, 4, 2, 1.0)
+    table = replace(config.SM90, gemm=(tile,), gated=(), attention_rows=16, attention_keys=16)
     monkeypatch.setattr(config, "SM90", table)
     return table
 

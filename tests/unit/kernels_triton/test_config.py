@@ -26,11 +26,3 @@ def test_a_capability_picks_its_table(capability: tuple[int, int], name: str, sh
 def test_an_unknown_capability_is_refused(capability: tuple[int, int]) -> None:
     with pytest.raises(ConfigError, match=rf"{capability[0]}\.{capability[1]}"):
         config.select(capability)
-
-
-def test_tiles_follow_the_row_count() -> None:
-    tile = config.SM90.gemm_tile
-    assert [tile(n).rows for n in (1, 64, 65, 256, 257, 512, 513, 10**6)] == [
-        64, 64, 64, 64, 128, 128, 128, 128,
-    ]  # fmt: skip
-    assert tile(64).columns < tile(65).columns <= tile(512).columns < tile(513).columns

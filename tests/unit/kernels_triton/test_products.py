@@ -7,16 +7,16 @@ from dataclasses import replace
 import pytest
 import torch
 
-from systone.kernels.config import GemmTile
 from systone.kernels.gemm import gated
 from systone.kernels.gemm import reference as gemm_reference
 from systone.kernels.gemm import triton as gemm
+from systone.kernels.gemm.tiles import GemmTile
 from systone.kernels.swiglu import triton as swiglu
 from tests.gpu import row_checks as check
 from tests.gpu.cases import relative
 
 CPU = torch.device("cpu")
-TILE = GemmTile(None, 16, 32, 64, 4, 2)
+TILE = GemmTile(16, 32, 64, 4, 2, 1.0)
 FORMS = {
     "persistent": TILE,
     "a program a tile": replace(TILE, persistent=False),

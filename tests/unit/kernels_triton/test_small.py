@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from systone.kernels.config import GemmTile
 from systone.kernels.gemm import reference as gemm_reference
 from systone.kernels.gemm import triton as gemm
+from systone.kernels.gemm.tiles import GemmTile
 from systone.kernels.head import reference as head_reference
 from systone.kernels.head import triton as head
 from tests.gpu import row_checks as check
@@ -94,6 +94,6 @@ def test_heads_keep_the_bits_of_the_reference() -> None:
 def test_canonical_product(shape: tuple[int, int, int], descriptors: bool) -> None:
     rows, outputs, width = shape
     x, weight = check.draw(rows, width, device=CPU), check.draw(outputs, width, device=CPU)
-    tile = GemmTile(None, 16, 32, 64, 4, 2)
+    tile = GemmTile(16, 32, 64, 4, 2, 1.0)
     found = gemm.linear_with(x, weight, None, tile, 3, descriptors=descriptors)
     assert relative(found, gemm_reference.linear(x, weight)) < 3e-3

@@ -10,14 +10,15 @@ import triton
 from torch import Tensor
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-from systone.kernels.config import GemmTile, table_of
+from systone.kernels.config import table_of
 from systone.kernels.gemm.kernel import gemm_descriptor_kernel, gemm_kernel
+from systone.kernels.gemm.tiles import GemmTile
 
 
 def linear(x: Tensor, weight: Tensor, *, out: Tensor | None = None) -> Tensor:
     """See `reference.linear`; bf16 only."""
     config, processors = table_of(x.device)
-    tile = config.gemm_tile(x.shape[0])
+    tile = config.gemm_tile(x.shape[0], weight.shape[0], processors)
     return linear_with(x, weight, out, tile, processors, descriptors=config.descriptors)
 
 
