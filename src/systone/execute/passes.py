@@ -34,6 +34,8 @@ class PassExecutor(Executor[Prepared]):
         self.budget = budget
         self.sharing = sharing or Sharing()
         self._may_share = True
+        # asked once: a look at every member of a protocol takes longer than cutting a batch
+        self._overlapping = runner if isinstance(runner, OverlappingRunner) else None
 
     def start(self) -> None:
         """Raises ConfigError also when the self-check doesn't bear out the policy."""
@@ -47,9 +49,9 @@ class PassExecutor(Executor[Prepared]):
         if policy in ("shared", "auto") and proofs.sharing is False:
             raise ConfigError(f"policy {policy}: the self-check refused sharing on this device")
         self._may_share = proofs.sharing is not False
-        if isinstance(self.runner, OverlappingRunner):
-            self.whole_tokens = self.runner.whole_tokens
-            self.pass_seconds = self.runner.pass_seconds
+        if self._overlapping is not None:
+            self.whole_tokens = self._overlapping.whole_tokens
+            self.pass_seconds = self._overlapping.pass_seconds
             most = min(self.budget.tokens, self.whole_tokens)
             self.max_batch_tokens = batch_tokens(self.pass_seconds, most)
 
@@ -85,18 +87,19 @@ class PassExecutor(Executor[Prepared]):
     @property
     def _overlaps(self) -> bool:
         """One row a pass is the serial mode."""
-        return isinstance(self.runner, OverlappingRunner) and self.budget.rows > 1
+        return self._overlapping is not None and self.budget.rows > 1
 
     def _launch(self, tables: PassTables) -> Launch:
-        if isinstance(self.runner, OverlappingRunner):
-            return self.runner.begin(tables)
+        if self._overlapping is not None:
+            return self._overlapping.begin(tables)
         return Run(self.runner, tables)
 
     def _budget_of(self, batch: Sequence[Prepared]) -> PassBudget:
         """A request that comes alone may fill the largest pass: cut, it would compute what its rows
         share once for each pass."""
-        if len(batch) == 1 and isinstance(self.runner, OverlappingRunner):
-            return replace(self.budget, tokens=max(self.budget.tokens, self.runner.pass_tokens))
+        if len(batch) == 1 and self._overlapping is not None:
+            most = self._overlapping.pass_tokens
+            return replace(self.budget, tokens=max(self.budget.tokens, most))
         return self.budget
 
     def _account(self, prepared: Prepared) -> Account:
