@@ -200,11 +200,13 @@ def _deepened(pointer: I32, depth: int) -> I32:
 def _fill(words: NDArray[np.int32], name: str, array: I32, place: Place, rows: int) -> int:
     """Write an array to its place, padded where it is padded; the word after it."""
     begin, shape = place
-    count = array.shape[0]
-    padded = shape[0] if name in _TOKEN_ARRAYS else max(rows, count)
-    if padded > shape[0] or count > padded:
-        raise EngineFaultError(f"a pass has {count} rows of {name}; there is room for {shape[0]}")
-    target = words[begin : begin + prod(shape)].reshape(shape)
-    target[:count] = array
-    target[count:padded] = _TOKEN_ARRAYS.get(name, 0)
-    return begin + padded * prod(shape[1:])
+    count, room = array.shape[0], shape[0]
+    padded = room if name in _TOKEN_ARRAYS else max(rows, count)
+    if padded > room or count > padded:
+        raise EngineFaultError(f"a pass has {count} rows of {name}; there is room for {room}")
+    width = 1 if len(shape) == 1 else shape[1]
+    filled, end = begin + count * width, begin + padded * width
+    words[begin:filled] = array if width == 1 else array.reshape(-1)
+    if end > filled:
+        words[filled:end] = _TOKEN_ARRAYS.get(name, 0)
+    return end

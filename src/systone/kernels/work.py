@@ -17,6 +17,7 @@ from systone.nn.device_tables import DeviceTables
 from systone.plan.tables import CHUNK, PassTables
 
 CHUNKS, TILES, READOUTS, COUNTS = 0, 1, 2, 4  # places in `counts`, and its length
+_PASS_ARRAYS = tuple(field.name for field in fields(PassTables))
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,7 @@ def work_arrays(tables: PassTables, tile_tokens: int) -> dict[str, NDArray[np.in
     ends = tables.inner_seg.shape[0] + np.cumsum([short.shape[0], long.shape[0]])
     columns = (tables.seg_start, tables.seg_len, tables.parent_slot, tables.state_slot)
     return {
-        **{field.name: getattr(tables, field.name) for field in fields(PassTables)},
+        **{name: getattr(tables, name) for name in _PASS_ARRAYS},
         "counts": counts,
         "scan_ptr": np.append(tables.inner_ptr, ends.astype(np.int32)),
         "scan_entries": np.stack(columns, axis=1)[order],
