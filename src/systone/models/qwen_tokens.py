@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from tokenizers import Regex, Tokenizer, normalizers, pre_tokenizers
 
 from systone.errors import ConfigError
+from systone.models.word_memo import WordMemo
 
 __all__ = ["CLASS_PATTERN", "FILE_PATTERN", "QwenTokenizer", "load_tokenizer", "split_rule"]
 
@@ -28,6 +29,8 @@ _SPLIT = (
 FILE_PATTERN = _SPLIT.format(letters=r"[\p{L}\p{M}]", inside=r"\p{L}\p{M}")
 # The pattern Qwen2Tokenizer brings along, whatever the file says.
 CLASS_PATTERN = _SPLIT.format(letters=r"\p{L}", inside=r"\p{L}")
+
+_SHORT_CHARS = 4096  # about 2 ms of tokenising on one core
 
 # tokenizer_class -> the pattern transformers (5.10, 5.17) gives it; None: the file's own.
 _PATTERNS: dict[str, str | None] = {
@@ -47,6 +50,7 @@ class QwenTokenizer:
     backend: Tokenizer
     tokenizer_class: str
     pattern: str
+    memo: WordMemo
 
     @property
     def num_ids(self) -> int:
@@ -54,17 +58,53 @@ class QwenTokenizer:
         return int(self.backend.get_vocab_size(with_added_tokens=True))
 
     def encode(self, text: str) -> NDArray[np.int32]:
-        """int32 [L]; nothing is added before or after the text."""
+        """int32 [L]; nothing is added before or after the text, and nothing remembered."""
         return np.array(self.backend.encode(text, add_special_tokens=False).ids, dtype=np.int32)
 
     def encode_batch(self, texts: Sequence[str]) -> list[NDArray[np.int32]]:
-        """One int32 array a text, in order; the interpreter lock is free meanwhile."""
-        batch = self.backend.encode_batch_fast(list(texts), add_special_tokens=False)
-        return [np.array(encoding.ids, dtype=np.int32) for encoding in batch]
+        """One int32 array a text, in order, read-only: the ids of `encode`, words met before being
+        looked up. The interpreter lock is free while new ones are tokenised."""
+        return self.memo.encode(texts)
 
     def decode(self, ids: Sequence[int] | NDArray[np.int32]) -> str:
         """The text of ids, special tokens included."""
         return str(self.backend.decode([int(i) for i in ids], skip_special_tokens=False))
+
+
+@dataclass(frozen=True, slots=True)
+class _Backend:
+    """What a `WordMemo` asks.
+
+    The library's batches go through a thread pool, which frees the interpreter lock and splits long
+    work, but hands over slower than a short text takes."""
+
+    backend: Tokenizer
+
+    def encode_apart(self, texts: Sequence[str]) -> list[NDArray[np.int32]]:
+        if _is_short(texts):
+            found = [self.backend.encode(text, add_special_tokens=False) for text in texts]
+        else:
+            found = self.backend.encode_batch_fast(list(texts), add_special_tokens=False)
+        return [np.array(encoding.ids, dtype=np.int32) for encoding in found]
+
+    def encode_whole(
+        self, texts: Sequence[str]
+    ) -> list[tuple[NDArray[np.int32], NDArray[np.int32]]]:
+        if _is_short(texts):
+            found = [self.backend.encode(text, add_special_tokens=False) for text in texts]
+        else:
+            found = self.backend.encode_batch(list(texts), add_special_tokens=False)
+        return [
+            (
+                np.array(encoding.ids, dtype=np.int32),
+                np.array([start for start, _ in encoding.offsets], dtype=np.int32),
+            )
+            for encoding in found
+        ]
+
+
+def _is_short(texts: Sequence[str]) -> bool:
+    return sum(map(len, texts)) <= _SHORT_CHARS
 
 
 def load_tokenizer(directory: Path | str) -> QwenTokenizer:
@@ -82,7 +122,7 @@ def load_tokenizer(directory: Path | str) -> QwenTokenizer:
         _rebuild(backend, pattern)
     backend.no_padding()
     backend.no_truncation()
-    return QwenTokenizer(backend, name, pattern)
+    return QwenTokenizer(backend, name, pattern, WordMemo(_Backend(backend)))
 
 
 def split_rule(directory: Path | str) -> tuple[str, str]:

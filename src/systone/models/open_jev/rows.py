@@ -21,6 +21,10 @@ from systone.plan import I32, Row, Segment
 class Tokenizer(Protocol):
     """Text to ids; special tokens inside the text are parsed as special tokens."""
 
+    def encode(self, text: str) -> I32:
+        """The whole text at once, nothing remembered."""
+        ...
+
     def encode_batch(self, texts: Sequence[str]) -> list[I32]: ...
 
 
@@ -58,9 +62,8 @@ class RowMaker:
         """The first whole prompt whose ids are not those of its row, or None: the proof that the
         pieces were cut at token boundaries."""
         prompts = [p for q in text.questions for p in whole_prompts(text.state, q)]
-        for prompt, whole, row in zip(
-            prompts, self._tokenizer.encode_batch(prompts), rows, strict=True
-        ):
+        for prompt, row in zip(prompts, rows, strict=True):
+            whole = self._tokenizer.encode(prompt)
             if not np.array_equal(whole, np.concatenate([s.tokens for s in row.path])):
                 return prompt
         return None

@@ -1,0 +1,100 @@
+"""Words met before are looked up: the ids are those of the whole text, warm, cold and full."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from systone.models.qwen_tokens import load_tokenizer
+from systone.models.word_memo import MAX_CHARS, WordMemo
+from tests.unit.models_tokens.hostile import PIECES, hostile_texts
+
+
+class Spelling:
+    """A tokenizer of one id a character that counts what it is asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def encode_apart(self, texts):
+        self.asked += texts
+        return [np.array([ord(c) for c in text], np.int32) for text in texts]
+
+    def encode_whole(self, texts):
+        return [(ids, np.arange(ids.size, dtype=np.int32)) for ids in self.encode_apart(texts)]
+
+
+def spelt(ids) -> str:
+    return "".join(map(chr, ids))
+
+
+@pytest.mark.parametrize("name", ["Qwen2Tokenizer", "Qwen3_5Tokenizer"])
+def test_ids_are_those_of_the_whole_text_cold_and_warm(
+    directory: Callable[[str], Path], name: str
+) -> None:
+    tokenizer = load_tokenizer(directory(name))
+    texts = [*PIECES, *hostile_texts(300, seed=11)]
+    texts += [f"{a} word {b} again\n{a}" for a, b in pairwise(texts)]
+    whole = [tokenizer.encode(text).tolist() for text in texts]
+    for _ in range(2):
+        assert [ids.tolist() for ids in tokenizer.encode_batch(texts)] == whole
+    assert [tokenizer.encode_batch([text])[0].tolist() for text in texts] == whole
+
+
+def test_a_new_text_teaches_its_words_and_a_new_word_is_asked_for_alone() -> None:
+    spelling = Spelling()
+    memo = WordMemo(spelling)
+    first, second = "one two three four five", "one two five four three four extra five"
+    for text in (first, second, first, second):
+        assert spelt(memo.encode([text])[0]) == text
+    assert spelling.asked == [first, " extra"]
+
+
+def test_words_are_not_learnt_from_text_a_normaliser_may_change() -> None:
+    spelling = Spelling()
+    memo = WordMemo(spelling)
+    memo.encode(["caf\u0065\u0301 one two three"])
+    assert len(memo) == 0
+
+
+def test_the_empty_text_has_no_ids() -> None:
+    memo = WordMemo(Spelling())
+    for _ in range(2):
+        assert [ids.size for ids in memo.encode(["", "a", ""])] == [0, 1, 0]
+
+
+def test_a_full_memo_starts_anew_and_stays_bounded() -> None:
+    memo = WordMemo(Spelling(), max_words=5)
+    for text in ("a b c", "d e f", "a d", "a b c d e f g h i"):
+        assert spelt(memo.encode([text])[0]) == text
+        assert len(memo) <= 5
+
+
+def test_long_parts_are_not_kept() -> None:
+    memo = WordMemo(Spelling())
+    long = "x" * (MAX_CHARS + 1)
+    assert spelt(memo.encode([f"{long} y"])[0]) == f"{long} y"
+    assert len(memo) == 1
+
+
+def test_threads_that_fill_it_at_once_get_their_own_texts() -> None:
+    memo = WordMemo(Spelling(), max_words=8)
+    wrong: list[str] = []
+
+    def work(seed: int) -> None:
+        for i in range(300):
+            text = " ".join(chr(97 + (seed * 7 + i * k) % 26) for k in range(1, 6))
+            if spelt(memo.encode([text])[0]) != text:
+                wrong.append(text)
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
