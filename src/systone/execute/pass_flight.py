@@ -48,6 +48,11 @@ class Account:
     def take(self, readout_row: NDArray[np.int32], scores: NDArray[np.float32]) -> None:
         """Keep the scores of read-outs whose rows these are: every read-out of a row at once, and
         each row once."""
+        whole = np.arange(self.trie.num_rows, dtype=np.int32).repeat(self.trie.row_readouts)
+        if self.values is None and np.array_equal(readout_row, whole):
+            self.values = scores.astype(np.float32)  # most requests: every row in one pass
+            self.seen[:] = True
+            return
         changed = np.flatnonzero(readout_row[1:] != readout_row[:-1]) + 1
         begin = np.concatenate([[0], changed])
         count = np.diff(np.append(begin, readout_row.shape[0]))
@@ -217,6 +222,9 @@ def _scatter(
     accounts: Sequence[Account],
 ) -> None:
     """Each score to the (request, row) its read-out names."""
+    if len(parts) == 1:
+        accounts[parts[0].request].take(tables.readout_row, scores)
+        return
     for index, part in enumerate(parts):
         mine = tables.readout_request == index
         accounts[part.request].take(tables.readout_row[mine], scores[mine])
