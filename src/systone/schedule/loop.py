@@ -62,19 +62,21 @@ class _Loop:
         """On the device thread."""
         unfinished: Flying | None = None  # the long batch that has parts left
         while (turn := self._scheduler.take(resumable=unfinished is not None)) is not None:
-            if isinstance(turn, Resume):
-                assert unfinished is not None
-                if not self._enqueue(unfinished, reader):
-                    unfinished = None
-                continue
-            flying = Flying(turn, [ticket.work for ticket in turn.tickets])
+            if not isinstance(turn, Resume):
+                unfinished = self._start(turn, unfinished, reader)
+            elif unfinished is not None and not self._enqueue(unfinished, reader):
+                unfinished = None
+            del turn  # else the last batch's data lives until the next one comes
+
+    def _start(self, batch: Batch, unfinished: Flying | None, reader: Reader) -> Flying | None:
+        """Enqueue a batch's first part; the batch that has parts left after it."""
+        flying = Flying(batch, [ticket.work for ticket in batch.tickets])
+        more = self._enqueue(flying, reader)
+        if more and unfinished is None:
+            return flying
+        while more:  # between the parts of another, a batch is not left half done
             more = self._enqueue(flying, reader)
-            if more and unfinished is None:
-                unfinished = flying
-                continue
-            while more:  # between the parts of another, a batch is not left half done
-                more = self._enqueue(flying, reader)
-            del flying, turn  # else the last batch's data lives until the next one comes
+        return unfinished
 
     def _enqueue(self, flying: Flying, reader: Reader) -> bool:
         """Enqueue the batch's next part; whether there are more."""
