@@ -1,7 +1,8 @@
 """Times candidate tiles of the canonical product beside cuBLAS, for a GPU without settled ones.
 
-Prints the best tiles of every (M, N, K), and of the gated product beside product and activation in
-two launches; all figures go to $OUT/sweep_gemm.json. Tiles whose bits differ fail the run.
+Prints the best tiles of every (M, N, K), of the gated product beside product and activation in two
+launches, and last what a tile costs: the figures of `kernels/gemm/tiles.py`. All of it goes to
+$OUT/sweep_gemm.json. Tiles whose bits differ fail the run.
     python3 -m scripts.gpu_suite.sweep_gemm [--layouts 9b 27b] [--rows 64 128 ...] [--keep 24]
 """
 
@@ -13,8 +14,7 @@ import os
 import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import astuple, replace
-from itertools import product
+from dataclasses import replace
 from math import ceil
 from multiprocessing import get_context
 from pathlib import Path
@@ -24,11 +24,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from scripts.gpu_suite.sweep_tiles import Point, chosen, label, tiles
 from scripts.gpu_suite.timing import machine
 from systone.kernels import aot
-from systone.kernels.config import GemmTile, KernelConfig, select, table_of
+from systone.kernels.config import select, table_of
 from systone.kernels.gemm import cublaslt, gated
 from systone.kernels.gemm import triton as gemm
+from systone.kernels.gemm.tiles import GemmTile
 from systone.kernels.swiglu import triton as swiglu
 
 SHAPES = {
@@ -38,53 +40,8 @@ SHAPES = {
 GATED = {"9b": (24576, 4096), "27b": (34816, 5120)}
 ROWS = (64, 128, 256, 512, 1024, 2048, 4096)
 ROUNDS = 5
-WIDTHS = ((32, 0), (32, 16), (64, 0), (64, 16), (64, 32), (128, 0), (128, 16), (128, 32),
-          (128, 64), (256, 0))  # fmt: skip
-# programs a multiprocessor, persistent, stored in halves
-FORMS = ((1, False, False), (2, False, False), (3, False, False), (1, True, False), (1, True, True))
 
 Call = Callable[[], object]
-Point = tuple[int, int, int, bool]  # M, N, K, is it the gated product
-
-
-def tiles(config: KernelConfig, fused: bool) -> list[GemmTile]:
-    """Every tile that fits: one, two or three programs a multiprocessor by its stages. `fused`:
-    of the gated product, whose columns count twice in all but what is stored."""
-    room, times_two = config.shared_kib * 1024, 2 if fused else 1
-    found = {}
-    for rows, (columns, rest), depth in product((64, 128, 256), WIDTHS, (64, 128, 256)):
-        width = (columns + rest) * times_two
-        if (fused and rest) or rows * width > 256 * 192 or (depth == 256 and rows * width > 6144):
-            continue
-        warps = 4 if rows * width <= 128 * 160 else 8
-        stored = rows * (columns + rest) * 2
-        for programs, persistent, halves in FORMS:
-            if (persistent and rest) or (halves and (fused or columns < 128)):
-                continue
-            kept = stored // 2 if halves else stored
-            left = room // programs - 2048 - (kept if persistent else 0)
-            stages = min(left // ((rows + width) * depth * 2), 8)
-            if stages >= (2 if depth >= 128 else 3) and stored < room // programs:
-                shape = (rows, columns, depth, warps, stages, rest, persistent, halves)
-                found[GemmTile(None, *shape)] = None
-    return list(found)
-
-
-def chosen(every: list[GemmTile], point: Point, processors: int, keep: int) -> list[GemmTile]:
-    """The `keep` best by how evenly tiles fill the multiprocessors and how much they reuse."""
-    m, n, _, fused = point
-
-    def score(tile: GemmTile) -> float:
-        width = (tile.columns + tile.rest) * (2 if fused else 1)
-        count = ceil(m / tile.rows) * ceil(n / width)
-        even = m * n / (ceil(count / processors) * processors * tile.rows * width)
-        reuse = tile.rows * width / (tile.rows + width)
-        return even * reuse / (reuse + (4 if m <= 128 else 16))
-
-    best = sorted(every, key=score, reverse=True)[:keep]
-    if m >= 1024:
-        best += [replace(tile, group=16) for tile in best[: keep // 2]]
-    return best
 
 
 def compile_one(job: tuple[tuple[int, int], GemmTile, bool]) -> str | None:
@@ -106,18 +63,20 @@ def compile_one(job: tuple[tuple[int, int], GemmTile, bool]) -> str | None:
     return None
 
 
-def times(calls: dict[str, Call], inner: int) -> dict[str, float]:
-    """Median milliseconds of each call from graphs replayed in turn; a call makes `inner` runs."""
-    graphs = {}
-    for name, call in calls.items():
+def capture(call: Call) -> torch.cuda.CUDAGraph:
+    call()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
         call()
-        torch.cuda.synchronize()
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            call()
-        graph.replay()
-        graphs[name] = graph
-    seen: dict[str, list[float]] = {name: [] for name in calls}
+    graph.replay()
+    return graph
+
+
+def times(graphs: dict[str, torch.cuda.CUDAGraph], runs: int) -> dict[str, float]:
+    """Median milliseconds of a run, from graphs of `runs` each replayed in turn, so that all of
+    them meet the clocks of the same moment."""
+    seen: dict[str, list[float]] = {name: [] for name in graphs}
     for _ in range(ROUNDS):
         for name, graph in graphs.items():
             begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
@@ -125,39 +84,19 @@ def times(calls: dict[str, Call], inner: int) -> dict[str, float]:
             graph.replay()
             end.record()
             end.synchronize()
-            seen[name].append(begin.elapsed_time(end) / inner)
+            seen[name].append(begin.elapsed_time(end) / runs)
     return {name: median(values) for name, values in seen.items()}
 
 
-def label(tile: GemmTile) -> str:
-    return ",".join(str(int(value)) for value in astuple(tile)[1:])
-
-
-class Data:
-    """One (M, N, K): weights enough to miss the cache, and its calls."""
-
-    def __init__(self, m: int, n: int, k: int, device: torch.device) -> None:
-        size = 2 * n * k
-        self.weights = [
-            (torch.randn(n, k, device=device, dtype=torch.bfloat16) * 0.02)
-            for _ in range(max(2, ceil(160e6 / size)))
-        ]
-        self.x = torch.randn(m, k, device=device, dtype=torch.bfloat16)
-        self.turns = 2 if m <= 512 else 1
-        self.inner = self.turns * len(self.weights)
-
-    def each(self, one: Callable[[Tensor], object]) -> Call:
-        return lambda: [one(w) for _ in range(self.turns) for w in self.weights]
-
-
-def measure(
-    m: int, n: int, k: int, candidates: list[GemmTile], processors: int, fused: bool
-) -> dict[str, Any]:
-    """Milliseconds of every candidate and of the peers, and the candidates whose bits differ."""
-    point = Data(m, n, k, torch.device("cuda"))
-    x, first = point.x, point.weights[0]
-    out = torch.empty(m, n, dtype=x.dtype, device=x.device)
-    half = torch.empty(m, n // 2, dtype=x.dtype, device=x.device)
+def measure(point: Point, candidates: list[GemmTile], processors: int) -> dict[str, Any]:
+    """Milliseconds of every candidate and of the peers, and the candidates whose bits differ.
+    Weights enough to miss the cache, as in a model."""
+    m, n, k, fused = point
+    draw = {"device": "cuda", "dtype": torch.bfloat16}
+    weights = [torch.randn(n, k, **draw) * 0.02 for _ in range(max(2, ceil(80e6 / (n * k))))]
+    x, out = torch.randn(m, k, **draw), torch.empty(m, n, **draw)
+    half = torch.empty(m, n // 2, **draw)
+    turns = 2 if m <= 512 else 1
 
     def run(tile: GemmTile, weight: Tensor) -> Tensor:
         if fused:
@@ -168,16 +107,18 @@ def measure(
         made = cublaslt.linear(x, weight, out=out)
         return swiglu.swiglu(made, out=half) if fused else made
 
-    calls: dict[str, Call] = {"default": point.each(library)}
-    found = times(calls, point.inner)
+    def graph(one: Callable[[Tensor], object]) -> torch.cuda.CUDAGraph:
+        return capture(lambda: [one(w) for _ in range(turns) for w in weights])
+
+    graphs = {"default": graph(library)}
     with cublaslt.exact_blas():
-        truth = library(first).clone()
-        calls = {"exact": point.each(library)}
-        calls |= {label(t): point.each(lambda w, t=t: run(t, w)) for t in candidates}
+        truth = library(weights[0]).clone()
+        graphs["exact"] = graph(library)
         if not fused:
-            calls["table"] = point.each(lambda w: gemm.linear(x, w, out=out))
-        found |= times(calls, point.inner)
-    wrong = [label(t) for t in candidates if not torch.equal(run(t, first), truth)]
+            graphs["table"] = graph(lambda w: gemm.linear(x, w, out=out))
+        graphs |= {label(t): graph(lambda w, t=t: run(t, w)) for t in candidates}
+    wrong = [label(t) for t in candidates if not torch.equal(run(t, weights[0]), truth)]
+    found = times(graphs, turns * len(weights))
     return {"op": "gated" if fused else "gemm", "m": m, "n": n, "k": k, "ms": found, "wrong": wrong}
 
 
@@ -186,8 +127,26 @@ def show(row: dict[str, Any], most: int = 4) -> str:
     tried = sorted((v, k) for k, v in row["ms"].items() if k not in peers)
     floor = min(row["ms"]["default"], row["ms"]["exact"])
     best = "  ".join(f"{k} {1000 * v:.1f} ({floor / v:.3f})" for v, k in tried[:most])
-    said = "  ".join(f"{k} {1000 * v:.1f}" for k, v in peers.items())
+    said = "  ".join(f"{k} {1000 * v:.1f} ({floor / v:.3f})" for k, v in peers.items())
     return f"{row['op']} {row['m']}x{row['n']}x{row['k']}  {said} | {best}  wrong {row['wrong']}"
+
+
+def costs(
+    rows: list[dict[str, Any]], tile: GemmTile, fused: bool, processors: int
+) -> list[float] | None:
+    """Least, lower third and median of the microseconds a multiprocessor took for one tile and
+    1024 inputs, where there are three measurements at 256 rows and more."""
+    found = []
+    for row in rows:
+        taken = row["ms"].get(label(tile))
+        if taken is None or row["m"] < 256 or (row["op"] == "gated") != fused:
+            continue
+        rounds = tile.rounds(row["m"], row["n"] // 2 if fused else row["n"], processors)
+        found.append(1000 * taken / (rounds * row["k"] / 1024))
+    found.sort()
+    if len(found) < 3:
+        return None
+    return [round(v, 2) for v in (found[0], found[len(found) // 3], median(found))]
 
 
 def main() -> None:
@@ -200,28 +159,34 @@ def main() -> None:
     args = parser.parse_args()
     began = time.perf_counter()
     capability = tuple(map(int, args.capability.split(".")))
-    every = {fused: tiles(select(capability), fused) for fused in (False, True)}
-    points = []
+    table = select(capability)
+    every = {fused: tiles(table, fused) for fused in (False, True)}
+    points: list[Point] = []
     for name in args.layouts:
-        fused = [(m, *GATED[name], True) for m in args.rows]
-        points += [(m, n, k, False) for n, k in SHAPES[name] for m in args.rows] + fused
-    plan = [(point, chosen(every[point[3]], point, args.processors, args.keep)) for point in points]
+        points += [(m, n, k, False) for n, k in SHAPES[name] for m in args.rows]
+        points += [(m, *GATED[name], True) for m in args.rows]
+    plan = [(p, chosen(every[p[3]], table, p, args.processors, args.keep)) for p in points]
     jobs = list({(capability, tile, point[3]): None for point, picked in plan for tile in picked})
     with ProcessPoolExecutor(min(os.cpu_count() or 1, 15), get_context("fork")) as pool:
         failed = [text for text in pool.map(compile_one, jobs) if text]
-    print(
-        f"{len(jobs)} kernels, {time.perf_counter() - began:.1f} s", *failed, sep="\n", flush=True
-    )
+    print(f"{len(jobs)} kernels, {time.perf_counter() - began:.1f} s", *failed, flush=True)
     broken = {text.split(":")[0] for text in failed}
     _, processors = table_of(torch.device("cuda"))
     rows: list[dict[str, Any]] = []
-    report = {**machine(), "rows": rows}
-    for (m, n, k, fused), picked in plan:
-        good = [tile for tile in picked if str(tile) not in broken]
-        rows.append(measure(m, n, k, good, processors, fused))
+    report: dict[str, Any] = {**machine(), "rows": rows}
+    target = Path(os.environ.get("OUT", ".")) / "sweep_gemm.json"
+    for point, picked in plan:
+        rows.append(measure(point, [t for t in picked if str(t) not in broken], processors))
         print(f"{time.perf_counter() - began:5.1f}", show(rows[-1]), flush=True)
-        target = Path(os.environ.get("OUT", ".")) / "sweep_gemm.json"
         target.write_text(json.dumps(report))
+    plain = {(replace(tile, group=8), fused): None for _, tile, fused in jobs}
+    report["costs"] = {
+        f"{'gated ' if fused else ''}{label(tile)}": found
+        for tile, fused in plain
+        if (found := costs(rows, tile, fused, processors)) is not None
+    }
+    print(*(f"{k}: {v}" for k, v in report["costs"].items()), sep="\n")
+    target.write_text(json.dumps(report))
     raise SystemExit(bool(failed) or any(row["wrong"] for row in rows))
 
 
