@@ -1,8 +1,8 @@
 """A whole forward through its graphs against the matrix products of the same forward alone.
 
-Rows: {model, shape, tokens, bucket, forward_ms, gemm_graph_ms, ratio}: one trunk and one tail, over
-a graph of the same products at the unpadded row count (the faster of default cuBLAS and ours),
-alternated.
+Rows: {model, shape, tokens, bucket, forward_ms, gemm_graph_ms, ratio, gemm_inside_ms,
+ratio_inside}: one trunk and one tail, over a graph of the same products at the unpadded row count
+(the faster of default cuBLAS and ours), alternated; and over the products' own time inside.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from scripts.gpu_suite.inside import products_ms
 from systone.execute.buckets import Size, readout_bucket, row_bucket
 from systone.execute.gpu_gemm import projections
 from systone.execute.gpu_runner import GpuRunner
@@ -70,11 +71,13 @@ def forward_rows(name: str, runner: GpuRunner) -> Iterator[dict[str, Any]]:
             for _ in range(ROUNDS):
                 products.append(timed(floors[at]))
                 forward.append(timed(_both(trunk, tail)))
+            inside = products_ms(_both(trunk, tail))
         ours, theirs = median(forward), median(products)
         yield {
             "model": name, "shape": shape, "tokens": size.tokens, "bucket": key[0],
             "forward_ms": round(ours, 4), "gemm_graph_ms": round(theirs, 4),
             "ratio": round(ours / theirs, 4),
+            "gemm_inside_ms": round(inside, 4), "ratio_inside": round(ours / inside, 4),
         }  # fmt: skip
 
 
