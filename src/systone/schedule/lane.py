@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
-from systone.schedule.budget import Budget, Load, fill, may_run_between
+from systone.schedule.budget import Budget, Load, fill, load_of, may_run_between
 from systone.schedule.curve import TimeCurve
 from systone.schedule.ticket import Phase, Ticket
 
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Lane"]
 
+GATHER_S = 0.02  # the longest wait for more requests to run between the parts of a long batch
+GATHERED = 0.5  # of the tokens of a full batch: enough not to wait
 TYPICAL_DECAY = 0.9  # weight of the past in the typical request's tokens
 
 
@@ -61,9 +63,14 @@ class Lane:
         waiting = self._waiting.values()
         return fill(may_run_between(waiting, self.budget) if between else waiting, self.budget)
 
-    def has_turn(self, *, between: bool) -> bool:
-        """Whether `front` would find anything."""
-        return bool(may_run_between(self._waiting.values(), self.budget) if between else self)
+    def due_between(self, now: float) -> bool:
+        """Whether a batch should run now between the parts of a long one: a small pass costs more
+        for each of its tokens, so requests are gathered for a while first."""
+        front = self.front(between=True)
+        if not front:
+            return False
+        gathered = load_of(front).tokens >= self.budget.tokens * GATHERED
+        return gathered or now - front[0].stamps.prepare_end >= GATHER_S
 
     def backlog_s(self) -> float:
         """Device seconds until everything accepted so far has run."""

@@ -141,7 +141,7 @@ class Scheduler:
             with self._lock:
                 if not self._await_turn(timeout_s, resumable) or self._ended():
                     return None
-                waiting = [n for n, x in self._lanes.items() if x.has_turn(between=resumable)]
+                waiting = self._waiting_names(resumable)
                 if resumable and (self._resume_next or not waiting):
                     self._resume_next = False
                     return RESUME
@@ -254,6 +254,15 @@ class Scheduler:
             self._work_or_end.notify_all()
 
     # Helpers; all but `_settle_all` and `_forget` run under the lock.
+
+    def _waiting_names(self, between: bool) -> list[str]:
+        """The models with requests to run now; `between`: between the parts of a long batch."""
+        now = self._clock()
+        return [
+            name
+            for name, lane in self._lanes.items()
+            if (lane.due_between(now) if between else len(lane))
+        ]
 
     def _ended(self) -> bool:
         return self._stopped or self._condition.status is Status.FAILED

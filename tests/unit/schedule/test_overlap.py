@@ -15,6 +15,7 @@ from systone.errors import EngineDownError, EngineFaultError
 from systone.models.base import Cost, Flight
 from systone.schedule.budget import Batch, Budget
 from systone.schedule.health import Status
+from systone.schedule.lane import GATHERED
 from systone.schedule.loop import run_batches
 from systone.schedule.occupancy import LEAD_S, LEAD_SHARE, Occupancy
 from systone.schedule.scheduler import Scheduler
@@ -117,8 +118,9 @@ class Rig:
                 ticket, result=None if failed else result, error=result if failed else None
             )
 
-    def ask(self, name: Any, parts: int = 1, tokens: int = 10) -> Ticket:
-        ticket = self.scheduler.admit("m", deadline=None, future=Future(), stamps=Stamps())
+    def ask(self, name: Any, parts: int = 1, tokens: int = 10, waited_s: float = 1.0) -> Ticket:
+        stamps = Stamps(prepare_end=time.monotonic() - waited_s)
+        ticket = self.scheduler.admit("m", deadline=None, future=Future(), stamps=stamps)
         self.scheduler.ready(ticket, (name, parts), Cost(tokens, 1))
         return ticket
 
@@ -203,6 +205,22 @@ def test_short_batches_run_between_the_parts_of_a_long_one(rig: Rig) -> None:
     assert [outcome(t) for t in (long, second, *shorts)] == [
         f"answer {n}" for n in ("long", "long2", "a", "b", "c")
     ]
+
+
+def test_requests_that_just_came_are_gathered_before_they_interrupt_a_long_batch(rig: Rig) -> None:
+    """Until the first has waited for `GATHER_S` (here: as if it came in a minute), or there are
+    enough of them."""
+    rig.ask("long", parts=9, tokens=90)
+    rig.device.wait_enqueued(("long", 2))
+    tickets = [rig.ask("a", waited_s=-60.0)]
+    rig.device.finish()
+    rig.device.wait_enqueued(("long", 3))
+    tickets.append(rig.ask("b", tokens=int(100 * GATHERED)))
+    rig.device.finish()
+    rig.device.wait_enqueued(("a", "b"))
+    for _ in range(3):
+        rig.device.finish()
+    assert [outcome(t) for t in tickets] == ["answer a", "answer b"]
 
 
 def test_at_most_two_parts_are_ahead_of_a_request_that_comes(rig: Rig) -> None:
