@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from itertools import product
 from typing import Any
 
 import torch
@@ -16,11 +17,11 @@ from torch import Tensor
 from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from scripts.gpu_suite.products import GATED, SHAPES, measure
 from scripts.gpu_suite.timing import graph_ms
 from systone.kernels.attention import triton as attention
+from systone.kernels.config import table_of
 from systone.kernels.conv import triton as conv
-from systone.kernels.gemm import cublaslt
-from systone.kernels.gemm import triton as gemm
 from systone.kernels.norm import triton as norm
 from systone.kernels.rope import triton as rope
 from systone.kernels.swiglu import triton as swiglu
@@ -29,8 +30,6 @@ from tests.gpu.trie_checks import AttentionCase, GdnCase
 
 Row = dict[str, Any]
 DEVICE = torch.device("cuda")
-GEMMS = {"qkvzba": (12352, 4096), "qgkv": (10240, 4096), "out": (4096, 4096),
-         "gate_up": (24576, 4096), "down": (4096, 12288)}  # fmt: skip
 
 
 def row(op: str, shape: str, ours: float, peer: str, theirs: float | None) -> Row:
@@ -150,26 +149,22 @@ def attention_rows() -> Iterator[Row]:
 
 
 def gemm_rows(counts: tuple[int, ...] = (64, 128, 256, 512, 1024, 2048, 4096)) -> Iterator[Row]:
-    for name, (outputs, width) in GEMMS.items():
-        # two weights in turn, so that small M reads them from memory and not from the cache
-        weights = [torch.randn(outputs, width, device=DEVICE).bfloat16() * 0.02 for _ in range(2)]
-        for m in counts:
-            x = torch.randn(m, width, device=DEVICE).bfloat16()
-            out = torch.empty(m, outputs, dtype=torch.bfloat16, device=DEVICE)
-            ours = _product_ms(gemm.linear, x, weights, out)
-            plain = _product_ms(cublaslt.linear, x, weights, out)  # torch's default switches
-            with cublaslt.exact_blas():
-                exact = _product_ms(cublaslt.linear, x, weights, out)
-                same = torch.equal(cublaslt.linear(x, weights[0]), gemm.linear(x, weights[0]))
-            made = row("gemm", f"{name} M={m}", ours, "cuBLAS default", plain)
-            made["exact_cublaslt_ms"], made["bits_equal"] = round(exact, 5), same
-            yield made
-
-
-def _product_ms(
-    linear: Callable[..., Tensor], x: Tensor, weights: list[Tensor], out: Tensor
-) -> float:
-    return graph_ms(lambda: [linear(x, w, out=out) for w in weights], calls=4) / len(weights)
+    """Ours and the peers in turn: alone, the first would have the cooler device."""
+    _, processors = table_of(DEVICE)
+    points = [(layout, name, False) for layout in SHAPES for name in SHAPES[layout]]
+    points += [(layout, GATED, True) for layout in SHAPES]
+    for (layout, name, fused), m in product(points, counts):
+        found = measure((m, *SHAPES[layout][name], fused), [], processors)
+        taken = found["ms"]
+        peer = "cuBLAS default" + (" and SwiGLU" if fused else "")
+        ours = taken.get("table", taken["exact"])  # two launches where the table says so
+        shape = f"{layout} {name} M={m}"
+        made = row("gated product" if fused else "gemm", shape, ours, peer, taken["default"])
+        made["exact_cublaslt_ms"] = round(taken["exact"], 5)
+        made["bits_equal"] = not found["wrong"]
+        if fused:
+            made["launches"] = 1 if "table" in taken else 2
+        yield made
 
 
 def bandwidth_rows(tokens: int = 4096) -> Iterator[Row]:

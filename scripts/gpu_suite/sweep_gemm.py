@@ -12,36 +12,25 @@ import argparse
 import json
 import os
 import time
-from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
-from math import ceil
 from multiprocessing import get_context
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 import torch
-from torch import Tensor
 
+from scripts.gpu_suite.products import GATED, SHAPES, measure
 from scripts.gpu_suite.sweep_tiles import Point, chosen, label, tiles
 from scripts.gpu_suite.timing import machine
 from systone.kernels import aot
 from systone.kernels.config import select, table_of
-from systone.kernels.gemm import cublaslt, gated
+from systone.kernels.gemm import gated
 from systone.kernels.gemm import triton as gemm
 from systone.kernels.gemm.tiles import GemmTile
-from systone.kernels.swiglu import triton as swiglu
 
-SHAPES = {
-    "9b": ((12352, 4096), (10240, 4096), (4096, 4096), (24576, 4096), (4096, 12288)),
-    "27b": ((16480, 5120), (14336, 5120), (5120, 6144), (34816, 5120), (5120, 17408)),
-}
-GATED = {"9b": (24576, 4096), "27b": (34816, 5120)}
 ROWS = (64, 128, 256, 512, 1024, 2048, 4096)
-ROUNDS = 5
-
-Call = Callable[[], object]
 
 
 def compile_one(job: tuple[tuple[int, int], GemmTile, bool]) -> str | None:
@@ -61,65 +50,6 @@ def compile_one(job: tuple[tuple[int, int], GemmTile, bool]) -> str | None:
     except Exception as error:  # reported and left out by the caller
         return f"{tile}: {error!r:.200}"
     return None
-
-
-def capture(call: Call) -> torch.cuda.CUDAGraph:
-    call()
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        call()
-    graph.replay()
-    return graph
-
-
-def times(graphs: dict[str, torch.cuda.CUDAGraph], runs: int) -> dict[str, float]:
-    """Median milliseconds of a run, from graphs of `runs` each replayed in turn, so that all of
-    them meet the clocks of the same moment."""
-    seen: dict[str, list[float]] = {name: [] for name in graphs}
-    for _ in range(ROUNDS):
-        for name, graph in graphs.items():
-            begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-            begin.record()
-            graph.replay()
-            end.record()
-            end.synchronize()
-            seen[name].append(begin.elapsed_time(end) / runs)
-    return {name: median(values) for name, values in seen.items()}
-
-
-def measure(point: Point, candidates: list[GemmTile], processors: int) -> dict[str, Any]:
-    """Milliseconds of every candidate and of the peers, and the candidates whose bits differ.
-    Weights enough to miss the cache, as in a model."""
-    m, n, k, fused = point
-    draw = {"device": "cuda", "dtype": torch.bfloat16}
-    weights = [torch.randn(n, k, **draw) * 0.02 for _ in range(max(2, ceil(80e6 / (n * k))))]
-    x, out = torch.randn(m, k, **draw), torch.empty(m, n, **draw)
-    half = torch.empty(m, n // 2, **draw)
-    turns = 2 if m <= 512 else 1
-
-    def run(tile: GemmTile, weight: Tensor) -> Tensor:
-        if fused:
-            return gated.gated_with(x, weight, half, tile, processors)
-        return gemm.linear_with(x, weight, out, tile, processors, descriptors=True)
-
-    def library(weight: Tensor) -> Tensor:
-        made = cublaslt.linear(x, weight, out=out)
-        return swiglu.swiglu(made, out=half) if fused else made
-
-    def graph(one: Callable[[Tensor], object]) -> torch.cuda.CUDAGraph:
-        return capture(lambda: [one(w) for _ in range(turns) for w in weights])
-
-    graphs = {"default": graph(library)}
-    with cublaslt.exact_blas():
-        truth = library(weights[0]).clone()
-        graphs["exact"] = graph(library)
-        if not fused:
-            graphs["table"] = graph(lambda w: gemm.linear(x, w, out=out))
-        graphs |= {label(t): graph(lambda w, t=t: run(t, w)) for t in candidates}
-    wrong = [label(t) for t in candidates if not torch.equal(run(t, weights[0]), truth)]
-    found = times(graphs, turns * len(weights))
-    return {"op": "gated" if fused else "gemm", "m": m, "n": n, "k": k, "ms": found, "wrong": wrong}
 
 
 def show(row: dict[str, Any], most: int = 4) -> str:
@@ -163,8 +93,8 @@ def main() -> None:
     every = {fused: tiles(table, fused) for fused in (False, True)}
     points: list[Point] = []
     for name in args.layouts:
-        points += [(m, n, k, False) for n, k in SHAPES[name] for m in args.rows]
-        points += [(m, *GATED[name], True) for m in args.rows]
+        points += [(m, n, k, False) for n, k in SHAPES[name].values() for m in args.rows]
+        points += [(m, *SHAPES[name][GATED], True) for m in args.rows]
     plan = [(p, chosen(every[p[3]], table, p, args.processors, args.keep)) for p in points]
     jobs = list({(capability, tile, point[3]): None for point, picked in plan for tile in picked})
     with ProcessPoolExecutor(min(os.cpu_count() or 1, 15), get_context("fork")) as pool:

@@ -46,6 +46,33 @@ def replay_ms(call: Callable[[], object], *, calls: int = 3) -> float:
     return begin.elapsed_time(end) / calls
 
 
+def capture(call: Callable[[], object]) -> torch.cuda.CUDAGraph:
+    call()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        call()
+    graph.replay()
+    return graph
+
+
+def in_turn(
+    graphs: dict[str, torch.cuda.CUDAGraph], runs: int, rounds: int = 5
+) -> dict[str, float]:
+    """Median milliseconds of a run, from graphs of `runs` each replayed in turn, so that all of
+    them meet the clocks of the same moment."""
+    seen: dict[str, list[float]] = {name: [] for name in graphs}
+    for _ in range(rounds):
+        for name, graph in graphs.items():
+            begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            begin.record()
+            graph.replay()
+            end.record()
+            end.synchronize()
+            seen[name].append(begin.elapsed_time(end) / runs)
+    return {name: median(values) for name, values in seen.items()}
+
+
 def machine() -> dict[str, str]:
     """Commit is added by the caller: the copy on a lent machine may lack its history."""
     query = "driver_version,clocks.sm,clocks.mem,temperature.gpu"
