@@ -13,7 +13,7 @@ import torch
 
 from systone.errors import ConfigError
 
-__all__ = ["LIBRARY_BYTES", "MemoryPlan", "MemoryWatch"]
+__all__ = ["LIBRARY_BYTES", "MemoryPlan", "MemoryWatch", "graph_room", "with_torch_peak"]
 
 LIBRARY_BYTES = 256 * 2**20  # cuBLASLt's workspace and loaded kernels
 _GIB = 2**30
@@ -58,6 +58,7 @@ class MemoryWatch:
         self._device = device
         torch.cuda.empty_cache()
         self._free_before, self.total = torch.cuda.mem_get_info(device)
+        self.held_before = torch.cuda.memory_allocated(device)  # by this process
         self._most = 0
 
     def free(self) -> int:
@@ -77,6 +78,13 @@ class MemoryWatch:
             "free_bytes": free,
             "total_bytes": self.total,
         }
+
+
+def graph_room(most: int, device: torch.device) -> int:
+    """Bytes that graphs may take: `most`, or what is left on the device if that is less."""
+    torch.cuda.empty_cache()
+    free, _ = torch.cuda.mem_get_info(device)
+    return max(1, min(most, free - LIBRARY_BYTES))
 
 
 def with_torch_peak(memory: Mapping[str, int], device: torch.device) -> Mapping[str, int]:

@@ -11,7 +11,7 @@ import gc
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -28,7 +28,7 @@ from systone.execute.gpu_clock import GpuClock
 from systone.execute.gpu_gemm import Products
 from systone.execute.gpu_head import readout_width
 from systone.execute.gpu_launch import GpuLaunch
-from systone.execute.gpu_memory import LIBRARY_BYTES, MemoryPlan, MemoryWatch, with_torch_peak
+from systone.execute.gpu_memory import MemoryPlan, MemoryWatch, with_torch_peak
 from systone.execute.gpu_pace import CURVE, measured_curve
 from systone.execute.gpu_pass import GpuPass
 from systone.execute.graph_outputs import Outputs
@@ -116,8 +116,7 @@ class GpuRunner:
         with self._running():
             split, stage, plan = self._placed(model, device, watch)
             watch.free()
-            settings = _within(self._settings, watch)
-            passes, self._report = bring_up(split, stage, device, settings)
+            passes, self._report = bring_up(split, stage, device, self._settings)
             self.pass_seconds = measured_curve(
                 passes, model.stack.config.vocab_size, min(CURVE[-1], self._limits.tokens)
             )
@@ -151,7 +150,7 @@ class GpuRunner:
         tables = StageRoom(room.tokens, segments, ancestors, room.readouts, tile)
         states = state_bytes(config, room.states)
         plan = MemoryPlan(
-            weights=torch.cuda.memory_allocated(device),
+            weights=torch.cuda.memory_allocated(device) - watch.held_before,
             arena=arena_bytes(config, room, device) - states,
             states=states,
             beside=beside_bytes(config, room.tokens),
@@ -262,14 +261,6 @@ def _check_model(model: DecisionModel) -> None:
 def stream_of(device: torch.device) -> torch.cuda.Stream:
     """The one stream of a device, so that passes of several models run in the order enqueued."""
     return torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
-
-
-def _within(settings: StartSettings, watch: MemoryWatch) -> StartSettings:
-    """Graphs bounded by what the device has left."""
-    if settings.graphs is None:
-        return settings
-    most = max(1, min(settings.graphs.max_bytes, watch.free() - LIBRARY_BYTES))
-    return replace(settings, graphs=replace(settings.graphs, max_bytes=most))
 
 
 def _all_angles(config: TextConfig, positions: int, device: torch.device) -> torch.Tensor:

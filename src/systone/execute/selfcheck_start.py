@@ -22,6 +22,7 @@ from torch import Tensor
 
 from systone.execute.buckets import PRODUCT_ROWS, readout_buckets, token_buckets
 from systone.execute.gpu_gemm import Products, projections
+from systone.execute.gpu_memory import graph_room
 from systone.execute.gpu_pass import GpuPass
 from systone.execute.graph_cuda import CudaCapture
 from systone.execute.graph_passes import GraphedPasses, GraphSettings
@@ -87,7 +88,9 @@ def bring_up(
     served, graphs = eager, None
     if settings.graphs is not None and found.packing:
         capture: Capture = CudaCapture(device).of
-        served = GraphedPasses(eager.split, stage, settings.graphs, capture, sample, eager.long)
+        room = graph_room(settings.graphs.max_bytes, device)  # after the largest pass has run
+        wanted = replace(settings.graphs, max_bytes=room)
+        served = GraphedPasses(eager.split, stage, wanted, capture, sample, eager.long)
         served.capture()
         clock.lap("capture")
         graphs = check_graphs(partial(_bits, eager), partial(_bits, served), vocabulary)
