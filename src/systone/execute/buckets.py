@@ -17,8 +17,9 @@ Overflow: TypeAlias = Literal["tokens", "segments", "chunks", "states", "depth",
 
 _FIRST, _MIDDLE = 2048, 4096  # steps of 64 up to the first, 128 up to the second, then 256
 PRODUCT_ROWS = 8192  # a bucket; matrix products of more rows run in pieces of so many
-# Below 64 rows every product costs one read of its weight anyway, and with split-K forbidden cuBLASLt
-# has no good kernel for long sums over a few rows (H200, K = 12288: 275 us at 8 rows, 24 at 64).
+# Below 64 rows every product costs one read of its weight anyway, and with split-K forbidden
+# cuBLASLt has no good kernel for long sums over a few rows (H200, K = 12288: 275 us at 8 rows, 24
+# at 64).
 _LEAST_READOUTS = 64
 # A small bucket still takes a request of some options: forks of state, question and options.
 _LEAST_SEGMENTS, _LEAST_STATES = 16, 8
