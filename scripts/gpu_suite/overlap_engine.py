@@ -29,7 +29,7 @@ LONG_WORDS = 16_200  # each one token; the prompt around them takes less than 18
 
 def engine_rows(seconds: float, model: str = MODEL) -> Iterator[dict[str, Any]]:
     """`seconds`: of the closed loop."""
-    settings = ModelSettings(source=model, device="auto")
+    settings = ModelSettings(source=model, device="auto", max_length=16_384)
     began = time.perf_counter()
     with Engine([settings], EngineConfig(model=settings, max_queue=4096)) as engine:
         modes = _modes(engine)
