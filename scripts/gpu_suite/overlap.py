@@ -1,6 +1,6 @@
 """Passes in flight together: the same bits, what a short one waits beside a long one, idle time.
 
-python3 -m scripts.gpu_suite.overlap --commit HASH [bits|memory|engine]
+python3 -m scripts.gpu_suite.overlap --commit HASH [bits|memory|engine|path]
 Rows: {name, ...}; `equal` compares scores bit for bit with passes run whole and one at a time.
 """
 
@@ -142,7 +142,12 @@ def memory() -> Iterator[dict[str, Any]]:
     yield {"name": "limits beyond the device", "refused": refused}
 
 
-PARTS = {"bits": bits, "memory": memory, "engine": lambda: engine_rows(seconds=6.0)}
+PARTS = {
+    "bits": bits,
+    "memory": memory,
+    "engine": lambda: engine_rows(seconds=6.0),
+    "path": lambda: engine_rows(seconds=0.0, path=True),
+}
 
 
 def main() -> None:

@@ -27,8 +27,10 @@ CLIENTS = 16
 LONG_WORDS = 16_200  # each one token; the prompt around them takes less than 180
 
 
-def engine_rows(seconds: float, model: str = MODEL) -> Iterator[dict[str, Any]]:
-    """`seconds`: of the closed loop."""
+def engine_rows(
+    seconds: float, model: str = MODEL, *, path: bool = False
+) -> Iterator[dict[str, Any]]:
+    """`seconds`: of the closed loop. `path`: the steps of single requests, and nothing else."""
     settings = ModelSettings(source=model, device="auto", max_length=16_384)
     began = time.perf_counter()
     with Engine([settings], EngineConfig(model=settings, max_queue=4096)) as engine:
@@ -37,7 +39,9 @@ def engine_rows(seconds: float, model: str = MODEL) -> Iterator[dict[str, Any]]:
                "memory": modes.get("memory"), "pass_ms": modes.get("pass_ms"),
                "batch_tokens": modes.get("batch_tokens"),
                "selfcheck": modes.get("selfcheck")}  # fmt: skip
-        yield from path_rows(engine, model)
+        if path:
+            yield from path_rows(engine, model)
+            return
         yield from beside_rows(engine)
         yield from idle_rows(engine, seconds)
 
