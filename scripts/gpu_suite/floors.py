@@ -50,10 +50,10 @@ def ceilings() -> dict[str, float]:
 
 
 def floor_rows(model: DecisionModel, step: int) -> Iterator[dict[str, float]]:
-    """Every `step`-th token bucket, the first and the last among them."""
+    """The first eight token buckets, every `step`-th of all, and the last."""
     buckets = token_buckets(MOST)
     stream = torch.cuda.Stream()
-    for tokens in sorted({*buckets[::step], *buckets[:2], buckets[-1]}):
+    for tokens in sorted({*buckets[::step], *buckets[:8], buckets[-1]}):
         call = products_alone(model, tokens, READOUTS, stream, calls=1)
         with torch.cuda.stream(stream):
             ms = median(timed(call, 1) for _ in range(3))

@@ -141,8 +141,8 @@ def floors(s: Session, scale: Scale) -> None:
 
     def run(limit_s: float) -> None:
         held = s.out / "gpu_floors.json"
-        step = 1 if scale is FULL else 8
-        asked = [f"{label(scale.nine)}:{step}", f"{label(scale.large)}:8"]
+        step = 2 if scale is FULL else 16
+        asked = [f"{label(scale.nine)}:{step}", f"{label(scale.large)}:{4 * step}"]
         command = [sys.executable, "-m", "scripts.gpu_suite.floors", "--out", str(held), *asked]
         try:
             status = subprocess.run(command, timeout=limit_s, check=False).returncode
@@ -154,7 +154,7 @@ def floors(s: Session, scale: Scale) -> None:
         if status:
             raise ChildProcessError(f"status {status}")
 
-    s.part("floors", 60, 15 * scale.least, run)
+    s.part("floors", 80, 15 * scale.least, run)
 
 
 def peer(s: Session, scale: Scale) -> None:

@@ -20,6 +20,7 @@ from systone.bench.environment import environment
 from systone.bench.folder import dump
 from systone.bench.items import Workload
 from systone.bench.plan import Plan
+from systone.bench.run import RunStoppedError
 from systone.bench.server_process import Served, served
 from systone.bench.session import Options, run_http
 from systone.bench.workloads import load_workload
@@ -47,10 +48,6 @@ class Entry:
     model: str
     workload: str = "231-shape"
     sharing: str = "default"
-
-
-class PartTimeoutError(Exception):
-    """A part took longer than it may."""
 
 
 class Session:
@@ -103,8 +100,7 @@ class Session:
             traceback.print_exc(limit=-4)
             self.not_run(name, f"{type(error).__name__}: {str(error)[:200]}")
             shutil.rmtree(self.folder / name, ignore_errors=True)
-            self.client.__exit__(type(error), error, None)  # it may be inside a block still
-            self.client = ClientProcess().__enter__()
+            self._new_client()
         say(f"{name}: {time.monotonic() - began:.1f} s")
         self.keep()
 
@@ -122,7 +118,7 @@ class Session:
 
         def show(step: str, done: int) -> None:
             if time.monotonic() > ends:
-                raise PartTimeoutError(f"over {limit_s:.0f} s at {step}, {done} requests")
+                raise RunStoppedError(f"over {limit_s:.0f} s at {step}, {done} requests")
 
         held = None if equal_to is None or equal_to in self.uneven else self.folder / equal_to
         options = Options(self.folder / entry.folder, commit=self.commit, equal_to=held, draw=False)
@@ -130,12 +126,23 @@ class Session:
             {"a": server}, plan(len(texts.items)), texts, options, show, client=self.client
         )
         self.add(entry)
+        if time.monotonic() > ends:
+            self.not_run(
+                entry.folder, f"stopped after {limit_s:.0f} s: the last levels are missing"
+            )
+            self._new_client()
         if report.figures["answers"]["texts_with_differing_answers"]:
             self.uneven.add(entry.folder)  # nothing can be held to its answers
         for level in report.figures["levels"]:
             if level["target"] == "a":
                 say("  ".join(f"{name} {level[name]}" for name in SHOWN))
         say(f"{report.figures['answers']} failures {len(report.figures['failures'])}")
+
+    def _new_client(self) -> None:
+        """The old one may be inside a block still."""
+        stopped = RunStoppedError()
+        self.client.__exit__(RunStoppedError, stopped, None)
+        self.client = ClientProcess().__enter__()
 
     def add(self, entry: Entry) -> None:
         self.set["runs"].append(asdict(entry))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from systone.bench.asking import Outcome
@@ -23,7 +23,15 @@ from systone.bench.records import Record
 from systone.bench.replies import Expectation
 from systone.bench.wire import Address
 
-__all__ = ["HttpTarget", "Results", "Target", "client_alone", "request_digest", "run_plan"]
+__all__ = [
+    "HttpTarget",
+    "Results",
+    "RunStoppedError",
+    "Target",
+    "client_alone",
+    "request_digest",
+    "run_plan",
+]
 
 Progress = Callable[[str, int], None]  # what is running, requests done in all
 NULL_REQUESTS = 200
@@ -79,12 +87,19 @@ class HttpTarget:
         return self.probe.sample()
 
 
+class RunStoppedError(Exception):
+    """Raised by a progress callback: nothing more is to be asked. The levels that were asked
+    whole by then are a run of their own."""
+
+
 @dataclass(frozen=True, slots=True)
 class Results:
-    """`samples`: what each target said of itself around each block."""
+    """`samples`: what each target said of itself around each block. `levels`: those that were asked
+    whole."""
 
     records: list[Record]
     samples: list[dict[str, Any]]
+    levels: tuple[Level, ...] = ()
 
 
 def run_plan(
@@ -97,8 +112,43 @@ def run_plan(
     wanted: Mapping[str, str] | None = None,
 ) -> Results:
     """Run every block in order. `model`: the model field of requests; `wanted`: digests of the
-    answers that requests must give, by the requests' digests."""
+    answers that requests must give, by the requests' digests.
+
+    A run that `progress` stops keeps its whole levels; RunStoppedError if there is none."""
     results = Results([], [])
+    try:
+        _run_blocks(plan, workload, targets, progress, results, model, wanted or {})
+    except RunStoppedError:
+        rounds = len(plan.parts()) * plan.rounds * len(plan.targets)
+        done = [
+            level
+            for level in plan.levels
+            if sum(_measures(sample, level) for sample in results.samples) == rounds
+        ]
+        if not done:
+            raise
+        keys = {level.key for level in done}
+        return Results(
+            [record for record in results.records if record.level in keys],
+            [sample for sample in results.samples if sample["level"] in keys],
+            tuple(done),
+        )
+    return replace(results, levels=plan.levels)
+
+
+def _measures(sample: Mapping[str, Any], level: Level) -> bool:
+    return bool(sample["level"] == level.key and sample["round"] != WARMUP_ROUND)
+
+
+def _run_blocks(
+    plan: Plan,
+    workload: Workload,
+    targets: Mapping[TargetName, Target],
+    progress: Progress,
+    results: Results,
+    model: str | None,
+    wanted: Mapping[str, str],
+) -> None:
     sent = 0
     for block in plan.blocks():
         target = targets[block.target]
@@ -118,10 +168,9 @@ def run_plan(
                 "after": target.sample(),
             }
         )
-        results.records.extend(_records(block, workload, asked, outcomes, wanted or {}))
+        results.records.extend(_records(block, workload, asked, outcomes, wanted))
         sent += len(outcomes)
         progress(name, sent)
-    return results
 
 
 def client_alone(

@@ -6,7 +6,7 @@ import hashlib
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -96,7 +96,8 @@ def run_http(
         }
         for name, target in targets.items()
     }
-    results = Results([*alone, *results.records], results.samples)
+    plan = replace(plan, levels=results.levels)
+    results = replace(results, records=[*alone, *results.records])
     return _written(plan, workload, options, named, results)
 
 
@@ -107,7 +108,7 @@ def run_targets(
     new_folder(options.out)
     results, modes = _measured(plan, workload, {"a": target}, options, show)
     named: dict[Target, dict[str, Any]] = {"a": {"name": name, "flags": [], "modes": modes["a"]}}
-    return _written(plan, workload, options, named, results)
+    return _written(replace(plan, levels=results.levels), workload, options, named, results)
 
 
 def _measured(

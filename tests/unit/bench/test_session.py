@@ -5,6 +5,7 @@ import re
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from systone.bench.folder import MANIFEST, dump, manifest_bytes
 from systone.bench.items import Item
 from systone.bench.plan import Level, Plan
 from systone.bench.records import from_lines, to_lines
+from systone.bench.run import RunStoppedError
 from systone.bench.session import Options, Report, run_http
 from systone.bench.sizes import Sizer
 from systone.errors import ConfigError
@@ -130,6 +132,28 @@ def test_answers_can_be_held_to_those_of_another_run(
 
 def _answering(record: Any, digest: str) -> Any:
     return replace(record, answers=digest)
+
+
+@pytest.mark.parametrize(("stops_at", "kept"), [("a c4 round 2", ["c1"]), ("a c1 round 2", [])])
+def test_a_run_that_is_stopped_keeps_its_whole_levels(
+    stub: StubServer, requests_file: Path, tmp_path: Path, stops_at: str, kept: list[str]
+) -> None:
+    def show(step: str, done: int) -> None:
+        if step == stops_at:
+            raise RunStoppedError
+
+    workload = json_lines(requests_file, Sizer(None))
+    levels = (Level("closed", 1), Level("closed", 4))
+    plan = Plan(len(workload.items), levels, rounds=2, warmups=1)
+    ask = partial(run_http, {"a": stub.url}, plan, workload, Options(tmp_path / "out"), show)
+    if not kept:
+        with pytest.raises(RunStoppedError):
+            ask()
+        return
+    report = ask()
+    assert [one["level"] for one in report.figures["levels"] if one["target"] == "a"] == kept
+    assert report.run["plan"]["levels"] == kept
+    assert audit(tmp_path / "out").differences == ()
 
 
 def test_a_server_that_is_not_there_stops_the_run(requests_file: Path, tmp_path: Path) -> None:

@@ -77,7 +77,7 @@ def serve_recipe(
     """`synthesize_served` for a recipe that isn't in the table."""
     rule = recipe.family.merge if merge == "contract" else check_rule(merge)
     source = SynthSource(recipe, seed, device)
-    adapter, head = draw_adapter(recipe, seed), draw_head(recipe, seed)
+    adapter, head = draw_adapter(recipe, seed, device), draw_head(recipe, seed)
     tensors, weight, bias = gather(source, adapter, head, rule, device, report)
     family = recipe.family
     return ServedWeights(

@@ -23,8 +23,8 @@ _RELATIVE_CHANGE = 0.1  # of scale * B @ A beside W, by root mean square
 _SCORE_SIZE = 3.0  # standard deviation of w . h for a final hidden state of size one
 
 
-def draw_adapter(recipe: Recipe, seed: int) -> Adapter:
-    """float32 pairs for every target of the family."""
+def draw_adapter(recipe: Recipe, seed: int, device: torch.device | str = "cpu") -> Adapter:
+    """float32 pairs for every target of the family, the same bits on every device."""
     config = TextConfig.from_json(recipe.backbone.config())
     rank, scale = recipe.family.rank, recipe.family.alpha / recipe.family.rank
     pairs: dict[str, tuple[torch.Tensor, torch.Tensor]] = {}
@@ -34,8 +34,8 @@ def draw_adapter(recipe: Recipe, seed: int) -> Adapter:
         std_a = 1.0 / math.sqrt(fan_in)
         std_b = _RELATIVE_CHANGE * std_w / (scale * math.sqrt(rank) * std_a)
         pairs[name] = (
-            _float32((rank, fan_in), seed, f"{name}.lora_A", std_a),
-            _float32((out, rank), seed, f"{name}.lora_B", std_b),
+            _float32((rank, fan_in), seed, f"{name}.lora_A", std_a, device),
+            _float32((out, rank), seed, f"{name}.lora_B", std_b, device),
         )
     return Adapter(rank, scale, pairs)
 
@@ -56,5 +56,7 @@ def draw_head(recipe: Recipe, seed: int) -> Head:
     return ScalarHead(weight, _float32((1,), seed, "head.bias", 0.5))
 
 
-def _float32(shape: tuple[int, ...], seed: int, name: str, std: float) -> torch.Tensor:
-    return normal(shape, seed=seed, name=name, std=std, dtype=torch.float32)
+def _float32(
+    shape: tuple[int, ...], seed: int, name: str, std: float, device: torch.device | str = "cpu"
+) -> torch.Tensor:
+    return normal(shape, seed=seed, name=name, std=std, dtype=torch.float32, device=device)
