@@ -28,6 +28,7 @@ from systone.execute import gpu_pass
 from systone.execute.gpu_pace import one_row
 from systone.execute.gpu_runner import GpuLimits, GpuRunner
 from systone.execute.graph_passes import GraphSettings
+from systone.execute.graph_store import MISSES_BEFORE_RECAPTURE
 from systone.execute.selfcheck_start import StartSettings
 from systone.plan import PassTables, Sharing, build_tables, build_trie, cut_passes
 
@@ -79,6 +80,13 @@ def bits() -> Iterator[dict[str, Any]]:
         ("short passes between the groups of long ones", _between(runner, passes)),
     ):
         yield {"name": name, "rows": rows, "equal": _same(truth, found)}
+    trunks = runner._passes.trunks
+    for key in list(trunks._held)[::2]:
+        trunks.evict(key)
+    for _ in range(MISSES_BEFORE_RECAPTURE):  # short buckets come back between parts of long passes
+        found = _between(runner, passes)
+        yield {"name": "the same after eviction", "rows": rows, "equal": _same(truth, found),
+               "graphs": dict(trunks.describe())}  # fmt: skip
     yield {"name": "launches", **runner.describe()["launches"]["passes"],
            "compilations": runner.describe()["compilations_since_ready"],
            **runner.describe()["device_time"]}  # fmt: skip
