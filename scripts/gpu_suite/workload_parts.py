@@ -172,7 +172,7 @@ def run_peer(s: Session, scale: Scale, name: str, limit_s: float, path: str) -> 
     folder = "peer-fla" if "fla" in name else "peer"
     command = [
         sys.executable, "-m", "systone.cli", "bench", "peers", scale.nine, "--random-weights",
-        "--requests", str(scale.peer_requests), "--rounds", "1", "--commit", s.commit,
+        "--no-plots", "--requests", str(scale.peer_requests), "--rounds", "1", "--commit", s.commit,
         "--out", str(s.folder / folder),
     ]  # fmt: skip
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 import tarfile
 import tempfile
 import time
@@ -96,13 +97,18 @@ class Session:
         began = time.monotonic()
         try:
             run(limit_s)
+        except subprocess.TimeoutExpired:
+            self._lost(name, f"over {limit_s:.0f} s")
         except Exception as error:
             traceback.print_exc(limit=-4)
-            self.not_run(name, f"{type(error).__name__}: {str(error)[:200]}")
-            shutil.rmtree(self.folder / name, ignore_errors=True)
-            self._new_client()
+            self._lost(name, f"{type(error).__name__}: {str(error)[:200]}")
         say(f"{name}: {time.monotonic() - began:.1f} s")
         self.keep()
+
+    def _lost(self, name: str, reason: str) -> None:
+        self.not_run(name, reason)
+        shutil.rmtree(self.folder / name, ignore_errors=True)
+        self._new_client()
 
     def bench(
         self,

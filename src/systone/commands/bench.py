@@ -62,6 +62,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--ask-model", metavar="NAME", help="the model field of requests (default: absent)")
     add("--timeout-s", type=float, default=120.0, help="for one reply (default: 120)")
     add("--commit", help="what is measured (default: the source tree's commit)")
+    add("--no-plots", action="store_true", help="records and tables only")
     add("--out", type=Path, metavar="DIR", help="new folder for records, figures and plots")
     add(
         "--random-weights",
@@ -209,6 +210,7 @@ def _options(args: argparse.Namespace, flags: tuple[str, ...]) -> Options:
         timeout_s=args.timeout_s,
         commit=args.commit,
         equal_to=args.equal_to,
+        draw=not args.no_plots,
     )
 
 
