@@ -116,8 +116,8 @@ class Flight(ABC):
     """A batch on its way through a device, part by part.
 
     The device thread enqueues; where `waits`, another thread waits for what was enqueued, part by
-    part and in that order, and the device may be given more meanwhile. Else a part is done when it
-    is enqueued."""
+    part and in that order, and the device may be given more meanwhile. Else the device thread waits
+    for each part itself, at once."""
 
     waits = False
 
