@@ -117,14 +117,15 @@ def _latency(path: Path, series: Sequence[Series], title: str) -> None:
     from matplotlib.ticker import LogLocator, NullFormatter
 
     figure, axes = _canvas(f"{title}: latency, POST to validated body")
+    levels = list(dict.fromkeys(level for one in series for level in one.walls_ms))
     for index, one in enumerate(series):
-        for place, (level, walls) in enumerate(one.walls_ms.items()):
+        for level, walls in one.walls_ms.items():
             if walls:
                 ordered = [min(walls), *sorted(walls)]
                 shares = [rank / len(walls) for rank in range(len(ordered))]
-                # colours tell levels of one series apart, line styles tell series apart
+                # a level has one colour, a series one line style
                 style = {
-                    "color": _COLOURS[place % len(_COLOURS)],
+                    "color": _COLOURS[levels.index(level) % len(_COLOURS)],
                     "linestyle": _LINES[index % len(_LINES)],
                 }
                 name = level if len(series) == 1 else f"{one.name} {level}"
