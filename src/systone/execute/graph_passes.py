@@ -30,6 +30,7 @@ from systone.execute.gpu_pass import GpuPass
 from systone.execute.graph_long import Grouped, Long
 from systone.execute.graph_stage import Capacity, PassStage
 from systone.execute.graph_store import Capture, Graph, GraphStore
+from systone.kernels.gemm.cublaslt import exact_blas
 from systone.plan.tables import PassTables
 
 log = logging.getLogger(__name__)
@@ -139,13 +140,15 @@ class GraphedPasses:
         capacity = self._capacity(key) if key else Capacity.of_size(size, choice.rows)
         staged = self.stage.load(tables, capacity, readouts)
         if trunk is None:
-            self.split.trunk(staged)
+            with exact_blas():
+                self.split.trunk(staged)
             self._counts["eager"] += 1
         else:
             trunk.replay()
             self._counts["replayed"] += 1
         if tail is None:
-            self.split.tail(staged)
+            with exact_blas():
+                self.split.tail(staged)
         else:
             tail.replay()
         yield self.split.arena.scores[:readouts]
@@ -167,10 +170,12 @@ class GraphedPasses:
                 if isinstance(trunk, Grouped):
                     trunk.graphs[at].replay()
                 else:
-                    long.split.layers(staged, first, end)
+                    with exact_blas():
+                        long.split.layers(staged, first, end)
                 if at < len(groups) - 1:
                     yield None
-            long.split.tail(staged)  # reads what the last group left in the shared buffers
+            with exact_blas():
+                long.split.tail(staged)  # reads what the last group left in the shared buffers
         finally:
             self._long_runs = False
         yield long.split.arena.scores[:readouts]
@@ -221,11 +226,14 @@ class GraphedPasses:
         sample, capacity, long = self.sample(key[1]), self._capacity(key), self.long
         if long is None or key[0] <= long.beyond:
             staged = self.stage.load(sample, capacity, readout_bucket(1))
-            return self._make(lambda: self.split.trunk(staged))
+            with exact_blas():
+                return self._make(lambda: self.split.trunk(staged))
         staged = long.stage.load(sample, capacity, readout_bucket(1))
-        return Grouped.capture(long, staged, self._make)
+        with exact_blas():
+            return Grouped.capture(long, staged, self._make)
 
     def _capture_tail(self, readouts: int) -> Graph:
         assert self._make is not None
         staged = self.stage.load(self.sample(0), self._capacity((self.buckets[0], 0)), readouts)
-        return self._make(lambda: self.split.tail(staged))
+        with exact_blas():
+            return self._make(lambda: self.split.tail(staged))

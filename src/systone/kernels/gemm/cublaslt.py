@@ -16,7 +16,11 @@ from torch import Tensor
 
 @contextmanager
 def exact_blas() -> Iterator[None]:
-    """cuBLASLt as torch's BLAS, no split-K and no bf16 partial sums, no TF32, inside the block."""
+    """cuBLASLt as torch's BLAS, no split-K and no bf16 partial sums, no TF32, inside the block.
+    Nothing without a CUDA device, where torch has no such switches."""
+    if not torch.cuda.is_available():
+        yield
+        return
     flags = torch.backends.cuda.matmul
     library = torch.backends.cuda.preferred_blas_library()
     reduction, tf32 = flags.allow_bf16_reduced_precision_reduction, flags.allow_tf32
