@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from torch import Tensor
 
 from systone.execute.buckets import PRODUCT_ROWS
+from systone.kernels.config import table_of
 from systone.kernels.gemm import cublaslt, gated
 from systone.kernels.gemm import triton as canonical
 from systone.kernels.swiglu.triton import swiglu
@@ -37,7 +38,9 @@ class Products:
         so that none has a row count the self-check hasn't seen."""
         shape = int(weight.shape[0]), int(weight.shape[1])
         product = canonical.linear
-        if shape in self.fast and not (x.shape[0] < _FEW_ROWS and _long_sums(shape)):
+        rows = x.shape[0]
+        ours = rows < _FEW_ROWS and _long_sums(shape)
+        if shape in self.fast and not (ours or table_of(x.device)[0].beats_library(rows, *shape)):
             product = cublaslt.linear
         for begin in range(0, x.shape[0], PRODUCT_ROWS):
             product(x[begin : begin + PRODUCT_ROWS], weight, out=out[begin : begin + PRODUCT_ROWS])

@@ -6,10 +6,10 @@ a device. The others follow M and are bit-neutral. KiB: shared memory one progra
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 import torch
@@ -37,9 +37,16 @@ class KernelConfig:
     attention_warps: int
     attention_stages: int
     gated: tuple[GemmTile, ...] = ()  # the MLP's product with its activation; none: two launches
+    quicker: Mapping[tuple[int, int], tuple[int, int]] = field(default_factory=dict)
 
     def gemm_tile(self, rows: int, outputs: int, processors: int) -> GemmTile:
         return tiles.quickest(self.gemm, rows, outputs, processors)
+
+    def beats_library(self, rows: int, outputs: int, inputs: int) -> bool:
+        """Whether our product was measured to take less than cuBLASLt's. `quicker`: first and last
+        row count by (outputs, inputs)."""
+        first, last = self.quicker.get((outputs, inputs), (1, 0))
+        return first <= rows <= last
 
     def gated_tile(self, rows: int, outputs: int, processors: int) -> GemmTile | None:
         """None where product and activation are quicker apart. `outputs`: of a half."""
@@ -49,7 +56,21 @@ class KernelConfig:
 SM80 = KernelConfig("sm80", 163, tiles.AMPERE, False, 64, 2, 1, 2, False, 128, 32, 8, 2)
 SM89 = KernelConfig("sm89", 99, tiles.SMALL_SHARED, False, 64, 1, 1, 1, False, 64, 32, 4, 1)
 SM90 = KernelConfig(
-    "sm90", 227, tiles.HOPPER, True, 64, 3, 1, 2, True, 128, 64, 8, 2, tiles.HOPPER_GATED
+    "sm90",
+    227,
+    tiles.HOPPER,
+    True,
+    64,
+    3,
+    1,
+    2,
+    True,
+    128,
+    64,
+    8,
+    2,
+    tiles.HOPPER_GATED,
+    tiles.HOPPER_QUICKER,
 )
 SM100 = KernelConfig("sm100", 227, tiles.BLACKWELL, False, 64, 3, 1, 2, False, 128, 64, 8, 2)
 SM120 = KernelConfig("sm120", 99, tiles.SMALL_SHARED, False, 64, 1, 1, 1, False, 64, 32, 4, 1)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
+from systone.execute import gpu_gemm
 from systone.execute.gpu_gemm import Products
 from systone.kernels import config
 from systone.kernels.gemm import gated
@@ -54,6 +57,21 @@ def test_every_tile_fits_its_generation(table: config.KernelConfig) -> None:
         )
         assert not (tile.rest and tile.persistent)
         assert table.descriptors or not (tile.rest or tile.halves)
+
+
+@pytest.mark.parametrize(("rows", "library"), [(64, True), (65, False), (256, False), (257, True)])
+def test_ours_multiplies_where_it_was_measured_to_be_quicker(
+    rows: int, library: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = replace(config.SM90, hopper_gdn=False, quicker={(8, 16): (65, 256)})
+    monkeypatch.setattr(config, "SM90", table)
+    called = []
+    for name in ("cublaslt", "canonical"):
+        backend = getattr(gpu_gemm, name)
+        monkeypatch.setattr(backend, "linear", lambda *_, name=name, out: called.append(name))
+    x, weight, out = torch.empty(rows, 16), torch.empty(8, 16), torch.empty(rows, 8)
+    Products(fast={(8, 16)}).linear(x, weight, out)
+    assert called == ["cublaslt" if library else "canonical"]
 
 
 @pytest.mark.parametrize("quick", [True, False])
