@@ -75,6 +75,8 @@ def launches(layout: str) -> dict[str, Callable[[], None]]:
 
     def row_operators() -> None:
         conv.causal_conv_silu(delta[:, :width], _empty(4, width).t(), tables)
+        units = torch.empty(tokens, 4096, dtype=torch.float16)
+        conv.causal_conv_silu(delta[:, :width], _empty(4, width).t(), tables, units=units)
         norm.rms_norm(x, _empty(hidden), 1e-6)
         norm.add_rms_norm(x, x, _empty(hidden), 1e-6)
         z = delta[:, width : width + values * 128]

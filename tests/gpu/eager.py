@@ -62,6 +62,6 @@ def poison(arena: Arena) -> None:
     with torch.inference_mode():
         for tensor in (
             *arena._flat.values(), arena.states, arena.scores,
-            scratch.units, scratch.matrices, scratch.scalars, scratch.blocks,
+            scratch.units, scratch.matrices, scratch.growth, scratch.blocks,
         ):  # fmt: skip
             tensor.fill_(float("nan"))

@@ -54,7 +54,7 @@ class GdnCase:
         tokens, heads = self.b.shape
         device = self.qkv.device
         scratch = gdn.GdnScratch.empty(tokens, self.key_heads, heads, device)
-        for tensor in (scratch.units, scratch.matrices, scratch.scalars, scratch.blocks):
+        for tensor in (scratch.units, scratch.matrices, scratch.growth, scratch.blocks):
             tensor.fill_(float("nan"))
         return gdn.gated_delta_rule(
             *self._args(),

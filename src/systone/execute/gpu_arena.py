@@ -14,8 +14,7 @@ import torch
 from torch import Tensor
 
 from systone.execute.buckets import PRODUCT_ROWS
-from systone.kernels.config import table_of
-from systone.kernels.gdn.triton import GdnScratch
+from systone.kernels.gdn.scratch import GdnScratch
 from systone.nn.config import TextConfig
 
 # What a pass is between two layers. Every other buffer is written and read within one layer, so
@@ -118,7 +117,5 @@ def arena_bytes(config: TextConfig, room: Room, device: torch.device) -> int:
     heads = config.linear_value_heads
     flat = 2 * sum(buffer_sizes(config, room).values())
     states = state_bytes(config, room.states)
-    units = room.tokens * 2 * config.linear_key_heads * config.linear_key_dim * 2
-    scratch = room.tokens * heads * (2 * 64 * 2 + 4 * 4) + units
-    blocks = 4 * table_of(device)[1] * 64 * 16 * 4
-    return flat + states + scratch + blocks + room.readouts * room.width * 4
+    scratch = GdnScratch.bytes_of(room.tokens, config.linear_key_heads, heads, device)
+    return flat + states + scratch + room.readouts * room.width * 4

@@ -144,13 +144,16 @@ class GpuPass:
         self.products.linear(normed, weights.in_proj, projected)
         qkv, z, b, a = torch.split(projected, [config.conv_width, values, heads, heads], dim=-1)
         convolved = self.arena.take("middle", rows, config.conv_width)
-        causal_conv_silu(qkv, self.taps[id(weights.conv)], tables, out=convolved)
+        scratch = self.arena.scratch(rows)
+        causal_conv_silu(
+            qkv, self.taps[id(weights.conv)], tables, out=convolved, units=scratch.units.flatten(1)
+        )
         core = gated_delta_rule(
             convolved, b, a, weights.A_log, weights.dt_bias, tables,
             num_key_heads=config.linear_key_heads, key_dim=config.linear_key_dim,
             value_dim=config.linear_value_dim, states=self.arena.states,
             out=self.arena.take("core", rows, heads, config.linear_value_dim),
-            scratch=self.arena.scratch(rows),
+            scratch=scratch, units_ready=True,
         )  # fmt: skip
         return core, z
 

@@ -18,6 +18,7 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.backends.nvidia.compiler import get_ptxas
 from triton.compiler import ASTSource, make_backend
+from triton.experimental.gluon._runtime import GluonASTSource
 from triton.runtime.jit import JITFunction, create_function_from_signature
 
 from systone.kernels.config import pretend
@@ -67,7 +68,8 @@ def _recorded(target: GPUTarget) -> Iterator[list[tuple[str, str, ASTSource, dic
         parsed, signature, constants, attributes = self._pack_args(
             backend, kwargs, bound, specialization, options
         )
-        source = ASTSource(self, signature, constants, attributes)
+        make = GluonASTSource if self.is_gluon() else ASTSource
+        source = make(self, signature, constants, attributes)
         calls.append((self.__name__, key, source, parsed.__dict__))
 
     original = JITFunction.run

@@ -6,12 +6,61 @@ multiplied on tensor cores.
 
 import triton
 import triton.language as tl
+from triton import knobs
+
+ASSEMBLY = tl.constexpr(not knobs.runtime.interpret)  # the interpreter knows no inline assembly
 
 
 @triton.jit
 def round_to(x, dtype: tl.constexpr):
     """FP32 `x` rounded to `dtype` and widened again: one rounding point of the official model."""
     return x.to(dtype).to(tl.float32)
+
+
+@triton.jit
+def round_bf16(x):
+    """`round_to(x, bfloat16)` two values at a time: alone, each would take a slow conversion unit.
+    For tensors with an even number of elements a thread."""
+    if ASSEMBLY:
+        return tl.inline_asm_elementwise(
+            """{
+            .reg .b32 both, low, high;
+            cvt.rn.bf16x2.f32 both, $3, $2;
+            shl.b32 low, both, 16;
+            and.b32 high, both, 0xffff0000;
+            mov.b32 $0, low;
+            mov.b32 $1, high;
+            }""",
+            "=f,=f,f,f",
+            [x],
+            dtype=tl.float32,
+            is_pure=True,
+            pack=2,
+        )
+    return round_to(x, tl.bfloat16)
+
+
+@triton.jit
+def quick_silu(x):
+    """`silu` by approximate exponential and reciprocal (2 units in the last place, FP32), without
+    their care for subnormal numbers: for results rounded to bf16."""
+    if ASSEMBLY:
+        return tl.inline_asm_elementwise(
+            """{
+            .reg .f32 t;
+            mul.f32 t, $1, 0fBFB8AA3B;
+            ex2.approx.ftz.f32 t, t;
+            add.f32 t, t, 0f3F800000;
+            rcp.approx.ftz.f32 t, t;
+            mul.f32 $0, $1, t;
+            }""",
+            "=f,f",
+            [x],
+            dtype=tl.float32,
+            is_pure=True,
+            pack=1,
+        )
+    return silu(x)
 
 
 @triton.jit

@@ -26,3 +26,9 @@ def test_a_capability_picks_its_table(capability: tuple[int, int], name: str, sh
 def test_an_unknown_capability_is_refused(capability: tuple[int, int]) -> None:
     with pytest.raises(ConfigError, match=rf"{capability[0]}\.{capability[1]}"):
         config.select(capability)
+
+
+def test_only_hopper_runs_the_hopper_recurrence_and_the_interpreter_never() -> None:
+    made = {c: config.select(c).hopper_gdn for c in ((8, 0), (8, 9), (9, 0), (10, 0), (12, 0))}
+    assert [c for c, hopper in made.items() if hopper] == [(9, 0)]
+    assert not config.table_of(torch.device("cpu"))[0].hopper_gdn

@@ -11,7 +11,7 @@ fp16 holds states up to 2^21 and still resolves 2^-19.
 import triton
 import triton.language as tl
 
-from systone.kernels.gdn.chunk_kernel import MATRICES, SCALARS, WIDTH
+from systone.kernels.gdn.chunk_kernel import MATRICES, WIDTH
 
 VALUE_SCALE = tl.constexpr(2.0**-5)
 OUTPUT_SCALE = tl.constexpr(2.0**5)
@@ -19,31 +19,29 @@ OUTPUT_SCALE = tl.constexpr(2.0**5)
 
 @triton.jit
 def _chunk(
-    state, q, k, v, z, y, scalar_ptr, length,
-    HV: tl.constexpr, TILE: tl.constexpr, UPDATE: tl.constexpr,
+    state, q, k, v, z, y, growth_ptr, length, scale,
+    TILE: tl.constexpr, UPDATE: tl.constexpr,
 ):  # fmt: skip
     """One chunk of loaded tiles: q, k [TILE, DK], v [TILE, BV], z, y [TILE, TILE]; rows beyond
     `length` are zero. state [BV, DK] -> (state, outputs [BV, TILE])."""
     i = tl.arange(0, TILE)
-    scalars = scalar_ptr + i * (HV * SCALARS)
-    read = tl.load(scalars, mask=i < length, other=0.0)
-    ask = tl.load(scalars + 1, mask=i < length, other=0.0)
+    growth = tl.load(growth_ptr + i, mask=i < length, other=0.0)
     half = state.to(tl.float16)
     held = tl.dot(half, tl.trans(k))
-    fresh = tl.trans(v).to(tl.float32) * VALUE_SCALE - held * read[None, :]
+    fresh = tl.trans(v).to(tl.float32) * VALUE_SCALE - held * growth[None, :]
     fresh = fresh.to(tl.float16)
     if UPDATE:
         delta = tl.dot(fresh, tl.trans(z)).to(tl.float16)
-    result = tl.dot(half, tl.trans(q)) * ask[None, :]
+    result = tl.dot(half, tl.trans(q)) * (growth * scale)[None, :]
     result = tl.dot(fresh, tl.trans(y), result) * OUTPUT_SCALE
     if UPDATE:
-        state = tl.dot(delta, k, state * tl.load(scalar_ptr + 2))
+        state = tl.dot(delta, k, state * tl.load(growth_ptr + length - 1))
     return state, result
 
 
 @triton.jit
 def _last_chunk(
-    state, unit_ptr, v_ptr, matrix_ptr, scalar_ptr, out_ptr, length, stride_x,
+    state, unit_ptr, v_ptr, matrix_ptr, growth_ptr, out_ptr, length, stride_x, scale,
     HK: tl.constexpr, HV: tl.constexpr, DK: tl.constexpr, DV: tl.constexpr, BV: tl.constexpr,
     TILE: tl.constexpr, UPDATE: tl.constexpr,
 ):  # fmt: skip
@@ -59,7 +57,7 @@ def _last_chunk(
     at = matrix_ptr + i[:, None] * (HV * MATRICES * WIDTH) + i[None, :]
     z = tl.load(at, mask=inside, other=0.0)
     y = tl.load(at + WIDTH, mask=inside, other=0.0)
-    state, result = _chunk(state, q, k, v, z, y, scalar_ptr, length, HV, TILE, UPDATE)
+    state, result = _chunk(state, q, k, v, z, y, growth_ptr, length, scale, TILE, UPDATE)
     to = out_ptr + i[None, :] * (HV * DV) + e[:, None]
     tl.store(to, result.to(out_ptr.dtype.element_ty), mask=(i < length)[None, :])
     return state
@@ -68,7 +66,7 @@ def _last_chunk(
 @triton.jit
 def _full_chunks(
     state, unit_tiles, v_tiles, matrix_tiles, out_tiles,
-    unit_ptr, qkv_ptr, matrix_ptr, scalar_ptr, out_ptr, first, chunks, head, e0, stride_x,
+    unit_ptr, qkv_ptr, matrix_ptr, growth_ptr, out_ptr, first, chunks, head, e0, stride_x, scale,
     HK: tl.constexpr, HV: tl.constexpr, DK: tl.constexpr, DV: tl.constexpr, BV: tl.constexpr,
     STAGES: tl.constexpr, DESCRIPTORS: tl.constexpr,
 ):  # fmt: skip
@@ -96,8 +94,7 @@ def _full_chunks(
             m += i[:, None] * (HV * MATRICES * WIDTH) + i[None, :]
             z = tl.load(m)
             y = tl.load(m + WIDTH)
-        scalar = scalar_ptr + (at * HV + head) * SCALARS
-        state, result = _chunk(state, q, k, v, z, y, scalar, 64, HV, 64, True)
+        state, result = _chunk(state, q, k, v, z, y, growth_ptr + at, 64, scale, 64, True)
         result = tl.trans(result.to(out_ptr.dtype.element_ty))
         if DESCRIPTORS:
             out_tiles.store([row, head * DV + e0], result)
@@ -107,11 +104,11 @@ def _full_chunks(
     return state
 
 
-@triton.jit(do_not_specialize=["range_at"])
+@triton.jit(do_not_specialize=["range_at", "stride_growth"])
 def gdn_scan_kernel(
     unit_tiles, v_tiles, matrix_tiles, out_tiles,
-    unit_ptr, qkv_ptr, matrix_ptr, scalar_ptr, state_ptr, out_ptr,
-    range_ptr, range_at, entry_ptr, stride_x,
+    unit_ptr, qkv_ptr, matrix_ptr, growth_ptr, state_ptr, out_ptr,
+    range_ptr, range_at, entry_ptr, stride_x, stride_growth, scale,
     HK: tl.constexpr, HV: tl.constexpr, DK: tl.constexpr, DV: tl.constexpr, BV: tl.constexpr,
     LEAF: tl.constexpr, LONG: tl.constexpr, STAGES: tl.constexpr, DESCRIPTORS: tl.constexpr,
 ):  # fmt: skip
@@ -126,6 +123,7 @@ def gdn_scan_kernel(
     part = tl.program_id(0) // (HV * BLOCKS)
     parts = tl.num_programs(0) // (HV * BLOCKS)
     head = lane // BLOCKS
+    growth_ptr += head * stride_growth
     e0 = (lane % BLOCKS) * BV
     begin = tl.load(range_ptr + range_at)
     stop = tl.load(range_ptr + range_at + 1)
@@ -152,8 +150,8 @@ def gdn_scan_kernel(
             whole = (length - 1) // 64
             state = _full_chunks(
                 state, unit_tiles, v_tiles, matrix_tiles, out_tiles,
-                unit_ptr, qkv_ptr, matrix_ptr, scalar_ptr, out_ptr,
-                first, whole, head, e0, stride_x, HK, HV, DK, DV, BV, STAGES, DESCRIPTORS,
+                unit_ptr, qkv_ptr, matrix_ptr, growth_ptr, out_ptr,
+                first, whole, head, e0, stride_x, scale, HK, HV, DK, DV, BV, STAGES, DESCRIPTORS,
             )  # fmt: skip
             held = tl.where(whole > 0, -1, parent)
             at += whole * 64
@@ -161,17 +159,17 @@ def gdn_scan_kernel(
         unit = unit_ptr + at * (2 * HK * DK) + head // (HV // HK) * DK
         v = qkv_ptr + at * stride_x + 2 * HK * DK + head * DV + e0
         matrix = matrix_ptr + (at * HV + head) * (MATRICES * WIDTH)
-        scalar = scalar_ptr + (at * HV + head) * SCALARS
+        growth = growth_ptr + at
         out = out_ptr + (at * HV + head) * DV + e0
         # the tile is a function of the segment's own length, as in the planner's `chunk_tile`
         if rest > 32:
-            state = _last_chunk(state, unit, v, matrix, scalar, out, rest, stride_x,
+            state = _last_chunk(state, unit, v, matrix, growth, out, rest, stride_x, scale,
                                 HK, HV, DK, DV, BV, 64, not LEAF)  # fmt: skip
         elif rest > 16:
-            state = _last_chunk(state, unit, v, matrix, scalar, out, rest, stride_x,
+            state = _last_chunk(state, unit, v, matrix, growth, out, rest, stride_x, scale,
                                 HK, HV, DK, DV, BV, 32, not LEAF)  # fmt: skip
         else:
-            state = _last_chunk(state, unit, v, matrix, scalar, out, rest, stride_x,
+            state = _last_chunk(state, unit, v, matrix, growth, out, rest, stride_x, scale,
                                 HK, HV, DK, DV, BV, 16, not LEAF)  # fmt: skip
         if not LEAF:
             held = -1

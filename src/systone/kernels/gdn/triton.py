@@ -6,56 +6,21 @@ T tokens, Hk/Hv key/value heads, Dk = Dv = 128 their width. bf16 in and out, FP3
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
+import triton
 from torch import Tensor
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from systone.kernels.config import table_of
+from systone.kernels.gdn import hopper
 from systone.kernels.gdn.chunk_kernel import gdn_chunk_kernel
 from systone.kernels.gdn.reference import L2_EPS
 from systone.kernels.gdn.scan_kernel import gdn_scan_kernel
+from systone.kernels.gdn.scratch import GdnScratch, chunk_programs, head_room
+from systone.kernels.gdn.unit_kernel import gdn_unit_kernel
 from systone.kernels.work import CHUNKS, WorkTables
 
-CHUNK_PROGRAMS_PER_SM = 4
 CHUNK_OPTIONS = {"num_warps": 4}
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class GdnScratch:
-    """What the chunk kernel leaves for the scans: unit queries and keys fp16 [T, 2, Hk, Dk],
-    matrices fp16 [T, Hv, 2, 64], scalars FP32 [T, Hv, 4]; `blocks` FP32 [programs, 64, 16] is its
-    own. Needs no clearing."""
-
-    units: Tensor
-    matrices: Tensor
-    scalars: Tensor
-    blocks: Tensor
-
-    @classmethod
-    def empty(
-        cls, tokens: int, key_heads: int, value_heads: int, device: torch.device
-    ) -> GdnScratch:
-        half = {"dtype": torch.float16, "device": device}
-        wide = {"dtype": torch.float32, "device": device}
-        return cls(
-            torch.empty(tokens, 2, key_heads, 128, **half),
-            torch.empty(tokens, value_heads, 2, 64, **half),
-            torch.empty(tokens, value_heads, 4, **wide),
-            torch.empty(_chunk_programs(device), 64, 16, **wide),
-        )
-
-    def rows(self, tokens: int) -> GdnScratch:
-        """The first `tokens` rows, the program scratch whole."""
-        return GdnScratch(
-            self.units[:tokens], self.matrices[:tokens], self.scalars[:tokens], self.blocks
-        )
-
-    @property
-    def num_bytes(self) -> int:
-        tensors = (self.units, self.matrices, self.scalars, self.blocks)
-        return sum(t.numel() * t.element_size() for t in tensors)
 
 
 def gated_delta_rule(
@@ -72,8 +37,11 @@ def gated_delta_rule(
     states: Tensor | None = None,
     out: Tensor | None = None,
     scratch: GdnScratch | None = None,
+    units_ready: bool = False,
 ) -> Tensor:
-    """See `reference.gated_delta_rule`. `states` holds [Dv, Dk] transposes: it is scratch."""
+    """See `reference.gated_delta_rule`. `states` holds [Dv, Dk] transposes: it is scratch.
+    `units_ready`: the convolution has left unit queries and keys in `scratch`; those columns of
+    qkv are not read then."""
     assert qkv.dtype == torch.bfloat16
     assert qkv.stride(1) == 1
     assert a.stride(1) == 1
@@ -89,22 +57,49 @@ def gated_delta_rule(
         scratch = GdnScratch.empty(tokens, num_key_heads, heads, qkv.device)
     assert states.is_contiguous()
     assert out.is_contiguous()
-    config, processors = table_of(qkv.device)
+    if not units_ready:
+        _units(qkv, scratch, num_key_heads)
+    shared = (scratch, out, tables, num_key_heads, key_dim**-0.5)
+    chunks = hopper.chunks if table_of(qkv.device)[0].hopper_gdn else _chunks
+    chunks(b, a, A_log, dt_bias, *shared)
+    _scan(qkv, states, *shared)
+    return out
 
-    gdn_chunk_kernel[(_chunk_programs(qkv.device),)](
-        qkv, a, b, A_log, dt_bias,
-        scratch.units, scratch.matrices, scratch.scalars, scratch.blocks,
-        tables.counts, tables.chunk_start, tables.chunk_len, tables.chunk_tile,
-        qkv.stride(0), a.stride(0), b.stride(0), key_dim**-0.5, L2_EPS,
-        COUNT=CHUNKS, HK=num_key_heads, HV=heads, DK=key_dim, **CHUNK_OPTIONS,
+
+def _units(qkv: Tensor, scratch: GdnScratch, key_heads: int) -> None:
+    heads = 2 * key_heads
+    gdn_unit_kernel[(qkv.shape[0],)](
+        qkv, scratch.units, qkv.stride(0), L2_EPS,
+        HEADS=heads, ROWS=triton.next_power_of_2(heads), DK=128, num_warps=4,
     )  # fmt: skip
 
+
+def _chunks(
+    b: Tensor, a: Tensor, A_log: Tensor, dt_bias: Tensor, scratch: GdnScratch,
+    out: Tensor, tables: WorkTables, key_heads: int, scale: float,
+) -> None:  # fmt: skip
+    heads, growth = out.shape[1], scratch.growth
+    gdn_chunk_kernel[(chunk_programs(out.device),)](
+        a, b, A_log, dt_bias, scratch.units, scratch.matrices, growth, scratch.blocks,
+        tables.counts, tables.chunk_start, tables.chunk_len, tables.chunk_tile,
+        a.stride(0), b.stride(0), growth.stride(0), scale,
+        COUNT=CHUNKS, HK=key_heads, HV=heads, DK=out.shape[2],
+        ROOM=head_room(key_heads, heads), **CHUNK_OPTIONS,
+    )  # fmt: skip
+
+
+def _scan(
+    qkv: Tensor, states: Tensor, scratch: GdnScratch, out: Tensor, tables: WorkTables,
+    key_heads: int, scale: float,
+) -> None:  # fmt: skip
+    config, processors = table_of(qkv.device)
+    heads, width, growth = out.shape[1], out.shape[2], scratch.growth
     block = config.gdn_value_block
-    lanes = heads * (value_dim // block)
+    lanes = heads * (width // block)
     tiles = (scratch.units, qkv, scratch.matrices, out)
     if config.descriptors:
         tiles = (
-            TensorDescriptor.from_tensor(scratch.units.flatten(1), [64, key_dim]),
+            TensorDescriptor.from_tensor(scratch.units.flatten(1), [64, width]),
             TensorDescriptor.from_tensor(qkv, [64, block]),
             TensorDescriptor.from_tensor(scratch.matrices.flatten(1, 2), [64, 1, 64]),
             TensorDescriptor.from_tensor(out.flatten(1), [64, block]),
@@ -113,14 +108,10 @@ def gated_delta_rule(
         crowd = config.gdn_programs_per_sm if launch.long else config.gdn_short_programs_per_sm
         parts = max(1, crowd * processors // lanes)
         gdn_scan_kernel[(lanes * parts,)](
-            *tiles, scratch.units, qkv, scratch.matrices, scratch.scalars, states, out,
+            *tiles, scratch.units, qkv, scratch.matrices, growth, states, out,
             tables.scan_ptr, launch.range_at, tables.scan_entries, qkv.stride(0),
-            HK=num_key_heads, HV=heads, DK=key_dim, DV=value_dim, BV=block,
+            growth.stride(0), scale,
+            HK=key_heads, HV=heads, DK=width, DV=width, BV=block,
             LEAF=launch.leaf, LONG=launch.long, STAGES=config.gdn_stages,
             DESCRIPTORS=config.descriptors, num_warps=4,
         )  # fmt: skip
-    return out
-
-
-def _chunk_programs(device: torch.device) -> int:
-    return CHUNK_PROGRAMS_PER_SM * table_of(device)[1]

@@ -11,10 +11,10 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from systone.kernels.device import round_to
+from systone.kernels.device import round_bf16
 from systone.kernels.rope import reference
 
-_HEADS = 8
+_HEADS, _WARPS = 8, 4  # of one program
 
 
 @triton.jit
@@ -38,19 +38,19 @@ def _rotate_store(
     p = tl.arange(0, PAIRS)
     cos = tl.load(cos_ptr + p).to(tl.float32)[None, :]
     sin = tl.load(sin_ptr + p).to(tl.float32)[None, :]
-    first = _half(x_ptr + row, weight_ptr, p, inside, scale, dtype)
-    second = _half(x_ptr + row + PAIRS, weight_ptr + PAIRS, p, inside, scale, dtype)
-    turned = round_to(first * cos, dtype) - round_to(second * sin, dtype)
+    first = _half(x_ptr + row, weight_ptr, p, inside, scale)
+    second = _half(x_ptr + row + PAIRS, weight_ptr + PAIRS, p, inside, scale)
+    turned = round_bf16(first * cos) - round_bf16(second * sin)
     tl.store(out_ptr + to + p[None, :], turned.to(dtype), mask=inside)
-    turned = round_to(second * cos, dtype) + round_to(first * sin, dtype)
+    turned = round_bf16(second * cos) + round_bf16(first * sin)
     tl.store(out_ptr + to + PAIRS + p[None, :], turned.to(dtype), mask=inside)
 
 
 @triton.jit
-def _half(x_ptr, weight_ptr, p, inside, scale, dtype: tl.constexpr):
+def _half(x_ptr, weight_ptr, p, inside, scale):
     x = tl.load(x_ptr + p[None, :], mask=inside, other=0.0).to(tl.float32)
     weight = 1.0 + tl.load(weight_ptr + p).to(tl.float32)
-    return round_to(x * scale * weight[None, :], dtype)
+    return round_bf16(x * scale * weight[None, :])
 
 
 @triton.jit
@@ -137,6 +137,7 @@ def _launch(
     keys: int,
 ) -> None:
     rows, heads, width = q.shape
+    assert q.dtype == torch.bfloat16
     assert q.stride(2) == 1
     assert k.stride(2) == 1
     assert cos.stride(1) == 1
@@ -150,7 +151,7 @@ def _launch(
     norm_rope_kernel[grid](
         q, k, q_weight, k_weight, cos, sin, q_out, k_out,
         q.stride(0), q.stride(1), k.stride(0), k.stride(1), cos.stride(0), sin.stride(0), eps,
-        HQ=heads, HK=keys, D=width, PAIRS=cos.shape[1], BLOCK=_HEADS, num_warps=4,
+        HQ=heads, HK=keys, D=width, PAIRS=cos.shape[1], BLOCK=_HEADS, num_warps=_WARPS,
         # fused multiply-adds would skip the rounding of the two products
         enable_fp_fusion=False,
     )  # fmt: skip
