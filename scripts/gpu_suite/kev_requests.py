@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
+from systone.models.base import Loaded
 from systone.models.qwen_tokens import load_tokenizer
 from systone.models.synthetic import tokenizer_directory
 from systone.protocol.types import Choice, Noul, Question, Request, Score
@@ -64,6 +65,10 @@ class Writer:
         kinds = sorted(_SHOWN)
         asked = {f"q{i}": self.of_tokens(kinds[i % 3], tokens) for i in range(questions)}
         return Request(self.state(state), asked)
+
+
+def writer_of(loaded: Loaded) -> Writer:
+    return Writer(loaded.adapter._tokenizer)  # type: ignore[attr-defined]
 
 
 def exact_list(writer: Writer) -> Iterator[Request]:

@@ -117,8 +117,8 @@ def test_a_question_has_the_bits_it_has_alone(state: int) -> None:
     assert np.array_equal(alone, together[0])
 
 
-# States of 1023 and 1025 tokens: scripts/gpu_suite/kev.py on a GPU, models_kev on plain torch. A row
-# operator takes the interpreter a program a token.
+# States of 1023 and 1025 tokens: scripts/gpu run kev on a GPU, models_kev on plain torch. Here
+# a row operator takes a program a token.
 @pytest.mark.slow
 @pytest.mark.parametrize(("state", "branch"), [(1024, 9), (3, 1030)])
 @pytest.mark.usefixtures("large_tiles")
