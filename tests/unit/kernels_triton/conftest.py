@@ -47,8 +47,9 @@ def _cast(self, src, dst_type):
 
 
 def _dot(self, a, b, d, input_precision, max_num_imprecise_acc):
+    """Summed in FP64 and rounded once: a BLAS sums an FP32 row by its place in the tile."""
     left, right = (widen(x.data) if x.dtype.scalar == tl.bfloat16 else x.data for x in (a, b))
-    product = np.matmul(left, right, dtype=np.float32)
+    product = np.matmul(left, right, dtype=np.float64).astype(np.float32)
     return interpreter.TensorHandle(product + d.data, d.dtype.scalar)
 
 
