@@ -11,7 +11,7 @@ from systone.execute.gpu_arena import Arena, Room
 from systone.execute.gpu_gemm import Products, projections
 from systone.execute.gpu_pass import GpuPass
 from systone.execute.graph_stage import Capacity, PassStage, StageRoom
-from systone.kernels.attention.triton import tile_tokens
+from systone.kernels.attention.triton import short_tile_tokens, tile_tokens
 from systone.kernels.config import table_of
 from systone.kernels.gemm.cublaslt import exact_blas
 from systone.kernels.rope.triton import rotary_table
@@ -32,8 +32,9 @@ class EagerPasses:
             torch.arange(room.tokens, dtype=torch.int32, device=device), theta=config.rope_theta,
             rotary_dim=config.rotary_dim, sections=config.mrope_section, dtype=torch.bfloat16,
         )  # fmt: skip
-        tile = tile_tokens(table_of(device)[0], config.num_heads, config.num_kv_heads)
-        stage = StageRoom(room.tokens, room.tokens, 4 * room.tokens, room.readouts, tile)
+        heads = (table_of(device)[0], config.num_heads, config.num_kv_heads)
+        tiles = (tile_tokens(*heads), short_tile_tokens(*heads))
+        stage = StageRoom(room.tokens, room.tokens, 4 * room.tokens, room.readouts, *tiles)
         self._stage = PassStage(stage, device)
         self._pass = GpuPass.of(model, self.arena, products, torch.cat(angles, dim=1))
         self._hidden = config.hidden_size

@@ -3,9 +3,12 @@ alone, packed and shared, whatever lies beside it."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
+from systone.kernels.work import Scan, WorkTables
 from tests.gpu.cases import Inputs, odd_passes, relative, work
 from tests.gpu.trie_checks import AttentionCase, GdnCase, row_tokens
 
@@ -48,6 +51,29 @@ def test_a_row_has_the_same_bits_alone_packed_and_shared(name: str, device: torc
             )
             for other in there:
                 assert all(torch.equal(a, b) for a, b in zip(alone, other, strict=True))
+
+
+@pytest.mark.parametrize("name", PASSES)
+@pytest.mark.parametrize("heads", [32, 48])
+def test_one_scan_over_a_pass_gives_the_bits_of_a_scan_per_depth(
+    name: str, heads: int, device: torch.device
+) -> None:
+    tables, on_device = work(PASSES[name], device)
+    case = GdnCase.of(tables, Inputs(), 16, heads, device)
+    whole = replace(on_device, scans=(Scan.of_all(tables.inner_ptr.shape[0] - 1),))
+    assert torch.equal(case.run(whole), case.run(on_device))
+
+
+@pytest.mark.parametrize("name", PASSES)
+@pytest.mark.parametrize("heads", [16, 24])
+def test_short_attention_tiles_give_the_same_bits(
+    name: str, heads: int, device: torch.device
+) -> None:
+    tables, on_device = work(PASSES[name], device, heads=heads)
+    case = AttentionCase.of(tables, Inputs(), heads, 4, device)
+    short = WorkTables.build(tables, 64 // (heads // 4), device)
+    assert short.tile_seg.shape[0] > on_device.tile_seg.shape[0]
+    assert torch.equal(case.run(short), case.run(on_device))
 
 
 def test_nan_in_other_requests_changes_nothing(device: torch.device) -> None:

@@ -38,7 +38,7 @@ from systone.execute.selfcheck import Report
 from systone.execute.selfcheck_alone import alone
 from systone.execute.selfcheck_compiles import CompileCount
 from systone.execute.selfcheck_start import StartSettings, bring_up
-from systone.kernels.attention.triton import tile_tokens
+from systone.kernels.attention.triton import short_tile_tokens, tile_tokens
 from systone.kernels.config import table_of
 from systone.kernels.gemm.cublaslt import exact_blas
 from systone.kernels.rope.triton import rotary_table
@@ -144,10 +144,11 @@ class GpuRunner:
             max(limits.states, _LEAST.states),
             readout_width(model),
         )
-        tile = tile_tokens(kernels, config.num_heads, config.num_kv_heads)
+        heads = (config.num_heads, config.num_kv_heads)
+        tiles = (tile_tokens(kernels, *heads), short_tile_tokens(kernels, *heads))
         segments = max(limits.segments, _LEAST.segments)
         ancestors = max(limits.ancestors, _LEAST.ancestors)
-        tables = StageRoom(room.tokens, segments, ancestors, room.readouts, tile)
+        tables = StageRoom(room.tokens, segments, ancestors, room.readouts, *tiles)
         states = state_bytes(config, room.states)
         plan = MemoryPlan(
             weights=torch.cuda.memory_allocated(device) - watch.held_before,

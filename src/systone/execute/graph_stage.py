@@ -23,6 +23,7 @@ from systone.plan.tables import CHUNK, I32, PassTables
 
 _ALIGN = 4  # words: every array starts on a 16-byte border
 _SLOTS = 2
+_SHORT_TOKENS = 512  # of a pass with short attention tiles and one scan for all its segments
 _SIZES_KEPT = 256
 _TOKEN_ARRAYS = {"token_ids": 0, "positions": 0, "conv_prev": -1}  # and what pad rows hold
 _NOT_ARRAYS = ("tile_tokens", "scans")
@@ -33,13 +34,21 @@ Place = tuple[int, tuple[int, ...]]  # first word, shape at full capacity
 
 @dataclass(frozen=True, slots=True)
 class StageRoom:
-    """The most a pass may hold. `tile_tokens`: queries of an attention tile."""
+    """The most a pass may hold. `tile_tokens`: queries of an attention tile, `short_tile_tokens`
+    in short passes (None: the same)."""
 
     tokens: int
     segments: int
     ancestors: int
     readouts: int
     tile_tokens: int
+    short_tile_tokens: int | None = None
+
+    def tile_of(self, tokens: int) -> int:
+        """Queries of a tile in a pass of `tokens` padded tokens."""
+        if self.short_tile_tokens is None or tokens > _SHORT_TOKENS:
+            return self.tile_tokens
+        return self.short_tile_tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +71,15 @@ class Capacity:
 
     @property
     def scans(self) -> tuple[Scan, ...]:
-        """Every scan a pass of this capacity may need; one without entries does nothing."""
-        inner = tuple(Scan(depth, leaf=False, long=True) for depth in range(self.depth))
-        short = Scan(self.depth, leaf=True, long=False)
-        if self.tokens <= CHUNK:
-            return (*inner, short)
-        return (*inner, short, Scan(self.depth + 1, leaf=True, long=True))
+        """Every scan a pass of this capacity may need; one without entries does nothing. Short
+        passes have few ancestors: walking them again costs less than a launch for each depth."""
+        short = Scan.at(self.depth, leaf=True, long=False)
+        if self.tokens <= CHUNK and self.depth == 0:
+            return (short,)
+        if self.tokens <= _SHORT_TOKENS:
+            return (Scan.of_all(self.depth),)
+        inner = tuple(Scan.at(depth, leaf=False, long=True) for depth in range(self.depth))
+        return (*inner, short, Scan.at(self.depth + 1, leaf=True, long=True))
 
 
 class PassStage:
@@ -98,7 +110,7 @@ class PassStage:
 
         Raises EngineFaultError: it doesn't fit."""
         self._require_room(capacity, readouts)
-        arrays = work_arrays(tables, self.room.tile_tokens)
+        arrays = work_arrays(tables, self.room.tile_of(capacity.tokens))
         arrays["scan_ptr"] = _deepened(arrays["scan_ptr"], capacity.depth)
         slot, self._next = self._next, (self._next + 1) % _SLOTS
         if self._left:
@@ -128,7 +140,7 @@ class PassStage:
                 )
 
     def _layout_for(self, capacity: Capacity) -> Mapping[str, Place]:
-        shapes = _trunk_shapes(capacity, self.room.tile_tokens)
+        shapes = _trunk_shapes(capacity, self.room.tile_of(capacity.tokens))
         return {**self._tail, **_placed(shapes, _end(self._tail))}
 
     def _tables_for(self, capacity: Capacity, readouts: int) -> WorkTables:
@@ -136,7 +148,8 @@ class PassStage:
         views |= {name: views[name][:readouts] for name in _READOUT_ARRAYS}
         nothing = self._device[:0]
         unread = {f.name: nothing for f in fields(WorkTables) if f.name not in _NOT_ARRAYS}
-        return WorkTables(**unread | views, tile_tokens=self.room.tile_tokens, scans=capacity.scans)
+        tile = self.room.tile_of(capacity.tokens)
+        return WorkTables(**unread | views, tile_tokens=tile, scans=capacity.scans)
 
     def _view(self, begin: int, shape: tuple[int, ...]) -> torch.Tensor:
         return self._device[begin : begin + prod(shape)].view(shape)
@@ -147,7 +160,7 @@ def stage_bytes(room: StageRoom) -> int:
     tokens = row_bucket(room.tokens)
     largest = Capacity(tokens, room.segments, tokens // CHUNK + room.segments, room.segments)
     tail = _end(_placed(_tail_shapes(room), 0))
-    return 4 * _end(_placed(_trunk_shapes(largest, room.tile_tokens), tail))
+    return 4 * _end(_placed(_trunk_shapes(largest, room.tile_of(tokens)), tail))
 
 
 def _event() -> torch.cuda.Event:

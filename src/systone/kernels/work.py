@@ -22,11 +22,29 @@ _PASS_ARRAYS = tuple(field.name for field in fields(PassTables))
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """One launch over scan entries range_at .. range_at + 1 of `scan_ptr`."""
+    """One launch. Its programs divide the scan entries between places `split` and `stop` of
+    `scan_ptr`; those from place `begin` on are ancestors that each program walks itself."""
 
-    range_at: int
-    leaf: bool
+    begin: int
+    split: int
+    stop: int
+    leaf: bool  # no entry leaves a state
     long: bool  # entries may have more than 64 tokens
+
+    @classmethod
+    def at(cls, place: int, *, leaf: bool, long: bool) -> Scan:
+        """The entries of one place."""
+        return cls(place, place, place + 1, leaf, long)
+
+    @classmethod
+    def of_all(cls, depth: int) -> Scan:
+        """Every entry of a pass with inner segments at `depth` depths."""
+        return cls(0, depth, depth + 2, leaf=depth == 0, long=True)
+
+    @property
+    def whole(self) -> bool:
+        """Entries of several places."""
+        return self.stop - self.begin > 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -81,10 +99,10 @@ def work_arrays(tables: PassTables, tile_tokens: int) -> dict[str, NDArray[np.in
 def scan_launches(tables: PassTables) -> tuple[Scan, ...]:
     """A launch per inner depth, then one for short leaves and one for long ones where there are."""
     depths = tables.inner_ptr.shape[0] - 1
-    inner = [Scan(depth, leaf=False, long=True) for depth in range(depths)]
+    inner = [Scan.at(depth, leaf=False, long=True) for depth in range(depths)]
     short, long = _leaves(tables)
     kinds = ((depths, False, short.shape[0]), (depths + 1, True, long.shape[0]))
-    return (*inner, *(Scan(at, leaf=True, long=is_long) for at, is_long, n in kinds if n))
+    return (*inner, *(Scan.at(at, leaf=True, long=is_long) for at, is_long, n in kinds if n))
 
 
 def _leaves(tables: PassTables) -> tuple[NDArray[np.int32], NDArray[np.int32]]:

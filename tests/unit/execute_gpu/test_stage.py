@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -9,7 +11,8 @@ from systone.errors import EngineFaultError
 from systone.execute.buckets import Bucket, Size
 from systone.execute.graph_stage import Capacity, PassStage, StageRoom
 from systone.execute.selfcheck_rows import check_rows, pass_of, sample_pass
-from systone.kernels.work import COUNTS, READOUTS, WorkTables, work_arrays
+from systone.kernels.work import COUNTS, READOUTS, TILES, Scan, WorkTables, work_arrays
+from tests.unit.nn.naive_tables import naive_tables
 
 ROOM = StageRoom(tokens=4096, segments=256, ancestors=512, readouts=64, tile_tokens=32)
 CPU = torch.device("cpu")
@@ -69,9 +72,29 @@ def test_a_bucket_has_the_same_places_for_every_pass(stage: PassStage) -> None:
 def test_depths_beyond_a_pass_are_empty(stage: PassStage) -> None:
     staged = stage.load(sample_pass(1000, 1), Capacity.of_bucket(Bucket(128), 3), 8)
     assert staged.scan_ptr.tolist() == [0, 1, 1, 1, 3, 3]
-    assert [(s.range_at, s.leaf, s.long) for s in staged.scans] == [
-        (0, False, True), (1, False, True), (2, False, True), (3, True, False), (4, True, True),
-    ]  # fmt: skip
+    assert staged.scans == (Scan(0, 3, 5, leaf=False, long=True),)
+
+
+def test_short_passes_are_scanned_in_one_launch() -> None:
+    scans = lambda tokens, depth: Capacity.of_bucket(Bucket(tokens), depth).scans  # noqa: E731
+    assert scans(64, 0) == (Scan.at(0, leaf=True, long=False),)
+    assert scans(128, 0) == (Scan(0, 0, 2, leaf=True, long=True),)
+    assert scans(64, 1) == (Scan(0, 1, 3, leaf=False, long=True),)
+    assert [s.whole for s in scans(512, 2)] == [True]
+    assert scans(576, 2) == (
+        Scan.at(0, leaf=False, long=True), Scan.at(1, leaf=False, long=True),
+        Scan.at(2, leaf=True, long=False), Scan.at(3, leaf=True, long=True),
+    )  # fmt: skip
+
+
+def test_short_passes_have_short_tiles() -> None:
+    stage = PassStage(replace(ROOM, short_tile_tokens=16), CPU)
+    tables = naive_tables([[[list(range(100))]]])
+    tiles = {}
+    for tokens in (512, 576):
+        staged = stage.load(tables, Capacity.of_bucket(Bucket(tokens), 0), 8)
+        tiles[staged.tile_tokens] = int(staged.counts[TILES])
+    assert tiles == {16: 7, 32: 4}
 
 
 def test_a_pass_deeper_than_its_graph_is_refused(stage: PassStage) -> None:

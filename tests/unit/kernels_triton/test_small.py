@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -10,6 +12,7 @@ from systone.kernels.gemm import triton as gemm
 from systone.kernels.gemm.tiles import GemmTile
 from systone.kernels.head import reference as head_reference
 from systone.kernels.head import triton as head
+from systone.kernels.work import Scan
 from tests.gpu import row_checks as check
 from tests.gpu.cases import Inputs, leaves, relative, rows_of, work
 from tests.gpu.trie_checks import AttentionCase, GdnCase, row_tokens
@@ -29,6 +32,15 @@ def test_gdn_equals_the_reference_and_reads_no_neighbour() -> None:
     for buffer in (case.qkv, case.b, case.a):
         buffer[others] = float("nan")
     assert torch.equal(case.run(on_device)[mine], found[mine])
+
+
+def test_one_scan_over_a_pass_gives_the_bits_of_a_scan_per_depth() -> None:
+    requests = [leaves(3, 1, [2, 17, 1]), rows_of([[65, 1, 2]], seed=1), rows_of([[66]], seed=2)]
+    tables, on_device = work(requests, CPU)
+    case = GdnCase.of(tables, Inputs(), 1, 2, CPU)
+    whole = replace(on_device, scans=(Scan.of_all(tables.inner_ptr.shape[0] - 1),))
+    assert len(on_device.scans) == 4
+    assert torch.equal(case.run(whole), case.run(on_device))
 
 
 @pytest.mark.filterwarnings("ignore:All-NaN slice")  # numpy, on rows of NaN neighbours

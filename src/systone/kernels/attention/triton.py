@@ -15,11 +15,18 @@ from systone.kernels.work import READOUTS, TILES, WorkTables
 
 LOG2_E = 1.4426950408889634
 READOUT_ROWS = 16  # the least rows a tensor core product has
+SHORT_ROWS, SHORT_WARPS = 64, 4  # of a tile in short passes: more tiles, each sooner done
 
 
 def tile_tokens(config: KernelConfig, num_heads: int, num_kv_heads: int) -> int:
     """Tokens of a query tile: what `WorkTables.build` must cut by."""
     return config.attention_rows // (num_heads // num_kv_heads)
+
+
+def short_tile_tokens(config: KernelConfig, num_heads: int, num_kv_heads: int) -> int:
+    """Tokens of a query tile where a pass has too few of them for every multiprocessor. Rows are
+    independent: tiles of either size give the same bits."""
+    return min(SHORT_ROWS, config.attention_rows) // (num_heads // num_kv_heads)
 
 
 def trie_attention(
@@ -35,16 +42,18 @@ def trie_attention(
     """See `reference.trie_attention`."""
     out, group = _checked(q, k, v, gate, out)
     config, processors = table_of(q.device)
-    assert tables.tile_tokens * group <= config.attention_rows
+    rows, warps = config.attention_rows, config.attention_warps
+    assert tables.tile_tokens * group <= rows
+    if tables.tile_tokens * group <= SHORT_ROWS < rows:
+        rows, warps = SHORT_ROWS, SHORT_WARPS
     trie_attention_kernel[(processors,)](
         *_tiles(k, v, config), q, k, v, gate, out,
         tables.counts, tables.tile_seg, tables.tile_first, tables.seg_start, tables.seg_len,
         tables.anc_ptr, tables.anc_seg,
         q.stride(0), k.stride(0), v.stride(0), gate.stride(0), gate.stride(1), scale * LOG2_E,
         COUNT=TILES, HK=k.shape[1], GROUP=group, TOKENS=tables.tile_tokens,
-        ROWS=config.attention_rows, KEYS=config.attention_keys, D=q.shape[2],
-        STAGES=config.attention_stages, DESCRIPTORS=config.descriptors,
-        num_warps=config.attention_warps,
+        ROWS=rows, KEYS=config.attention_keys, D=q.shape[2],
+        STAGES=config.attention_stages, DESCRIPTORS=config.descriptors, num_warps=warps,
     )  # fmt: skip
     return out
 

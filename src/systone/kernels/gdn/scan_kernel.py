@@ -104,20 +104,23 @@ def _full_chunks(
     return state
 
 
-@triton.jit(do_not_specialize=["range_at", "stride_growth"])
+@triton.jit(do_not_specialize=["begin_at", "split_at", "stop_at", "stride_growth"])
 def gdn_scan_kernel(
     unit_tiles, v_tiles, matrix_tiles, out_tiles,
     unit_ptr, qkv_ptr, matrix_ptr, growth_ptr, state_ptr, out_ptr,
-    range_ptr, range_at, entry_ptr, stride_x, stride_growth, scale,
+    range_ptr, begin_at, split_at, stop_at, entry_ptr, stride_x, stride_growth, scale,
     HK: tl.constexpr, HV: tl.constexpr, DK: tl.constexpr, DV: tl.constexpr, BV: tl.constexpr,
     LEAF: tl.constexpr, LONG: tl.constexpr, STAGES: tl.constexpr, DESCRIPTORS: tl.constexpr,
 ):  # fmt: skip
-    """Walks the scan entries range[range_at] .. range[range_at + 1]; a program owns one (head,
-    block of values) and a run of entries. An entry: flat start, length, parent's slot, own slot.
+    """A program owns one (head, block of values) and a run of the scan entries range[split_at] ..
+    range[stop_at]. Entries range[begin_at] .. range[split_at] are ancestors of those: every program
+    that has a run walks them all itself before it, so that none waits for another; what several of
+    them write to a state are the same bits. An entry: flat start, length, parent's slot, own slot.
 
-    States are [slots, HV, DV, DK]. A leaf writes none, and siblings next to each other in the list
-    share one load of their parent's state as long as it is unchanged. Without LONG no entry has
-    more than 64 tokens. `*_tiles`: descriptors of the arrays where the device has them."""
+    States are [slots, HV, DV, DK]. A leaf (own slot -1) writes none; with LEAF every entry is one,
+    and siblings next to each other in the list share one load of their parent's state as long as it
+    is unchanged. Without LONG no entry has more than 64 tokens. `*_tiles`: descriptors of the
+    arrays where the device has them."""
     BLOCKS: tl.constexpr = DV // BV
     lane = tl.program_id(0) % (HV * BLOCKS)
     part = tl.program_id(0) // (HV * BLOCKS)
@@ -125,17 +128,22 @@ def gdn_scan_kernel(
     head = lane // BLOCKS
     growth_ptr += head * stride_growth
     e0 = (lane % BLOCKS) * BV
-    begin = tl.load(range_ptr + range_at)
-    stop = tl.load(range_ptr + range_at + 1)
-    share = tl.cdiv(stop - begin, parts)
-    last = tl.minimum(begin + (part + 1) * share, stop)
+    begin = tl.load(range_ptr + begin_at)
+    split = tl.load(range_ptr + split_at)
+    stop = tl.load(range_ptr + stop_at)
+    share = tl.cdiv(stop - split, parts)
+    own = split + part * share
+    last = tl.minimum(own + share, stop)
+    shared = split - begin
+    turns = tl.where(own < last, shared + last - own, 0)
 
     d = tl.arange(0, DK)
     e = tl.arange(0, BV)
     inside = (e0 + e)[:, None] * DK + d[None, :]
     state = tl.zeros((BV, DK), dtype=tl.float32)
     held = -1
-    for n in tl.range(begin + part * share, last, disable_licm=True):
+    for turn in tl.range(0, turns, disable_licm=True):
+        n = tl.where(turn < shared, begin + turn, own + turn - shared)
         first = tl.load(entry_ptr + n * 4)
         length = tl.load(entry_ptr + n * 4 + 1)
         parent = tl.load(entry_ptr + n * 4 + 2)
@@ -172,7 +180,9 @@ def gdn_scan_kernel(
             state = _last_chunk(state, unit, v, matrix, growth, out, rest, stride_x, scale,
                                 HK, HV, DK, DV, BV, 16, not LEAF)  # fmt: skip
         if not LEAF:
-            held = -1
             slot = tl.load(entry_ptr + n * 4 + 3)
-            base = (slot.to(tl.int64) * HV + head) * (DV * DK)
-            tl.store(state_ptr + base + inside, state)
+            held = slot
+            if slot >= 0:
+                base = (slot.to(tl.int64) * HV + head) * (DV * DK)
+                tl.store(state_ptr + base + inside, state)
+            tl.debug_barrier()  # the program's other threads may read it next

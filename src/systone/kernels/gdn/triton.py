@@ -1,5 +1,5 @@
-"""The gated delta rule on a GPU: chunk work in one launch, then one scan per inner depth and one
-for all leaves. Signature of `reference`; `scratch` keeps a pass free of allocations.
+"""The gated delta rule on a GPU: chunk work in one launch, then the scans that the
+pass tables ask for. Signature of `reference`; `scratch` keeps a pass free of allocations.
 
 T tokens, Hk/Hv key/value heads, Dk = Dv = 128 their width. bf16 in and out, FP32 states.
 """
@@ -21,6 +21,7 @@ from systone.kernels.gdn.unit_kernel import gdn_unit_kernel
 from systone.kernels.work import CHUNKS, WorkTables
 
 CHUNK_OPTIONS = {"num_warps": 4}
+TRY_STAGES = 2  # of a scan over a whole try: a multiprocessor has room for two of its programs
 
 
 def gated_delta_rule(
@@ -105,13 +106,15 @@ def _scan(
             TensorDescriptor.from_tensor(out.flatten(1), [64, block]),
         )
     for launch in tables.scans:
-        crowd = config.gdn_programs_per_sm if launch.long else config.gdn_short_programs_per_sm
+        crowded = launch.whole or not launch.long
+        crowd = config.gdn_short_programs_per_sm if crowded else config.gdn_programs_per_sm
+        stages = min(TRY_STAGES, config.gdn_stages) if launch.whole else config.gdn_stages
         parts = max(1, crowd * processors // lanes)
         gdn_scan_kernel[(lanes * parts,)](
             *tiles, scratch.units, qkv, scratch.matrices, growth, states, out,
-            tables.scan_ptr, launch.range_at, tables.scan_entries, qkv.stride(0),
-            growth.stride(0), scale,
+            tables.scan_ptr, launch.begin, launch.split, launch.stop, tables.scan_entries,
+            qkv.stride(0), growth.stride(0), scale,
             HK=key_heads, HV=heads, DK=width, DV=width, BV=block,
-            LEAF=launch.leaf, LONG=launch.long, STAGES=config.gdn_stages,
+            LEAF=launch.leaf, LONG=launch.long, STAGES=stages,
             DESCRIPTORS=config.descriptors, num_warps=4,
         )  # fmt: skip
