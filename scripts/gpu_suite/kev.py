@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from scripts.gpu_suite.kev_exact import exact_rows
+from scripts.gpu_suite.kev_exact import exact_rows, label_rows
 from scripts.gpu_suite.kev_load import http_rows, load_rows
 from scripts.gpu_suite.kev_times import long_rows, times_rows
 from scripts.gpu_suite.timing import machine
@@ -48,7 +48,9 @@ def main() -> None:
     parser.add_argument("--max-length", type=int)
     parser.add_argument("--seconds", type=float, default=9.0, help="of the closed loop")
     parser.add_argument("--requests", type=int, default=3000, help="over HTTP")
-    parser.add_argument("parts", nargs="*", default=["exact", "times", "long", "load", "http"])
+    parser.add_argument(
+        "parts", nargs="*", default=["exact", "labels", "times", "long", "load", "http"]
+    )
     args = parser.parse_args()
     settings = ModelSettings(
         source=f"synth:{args.model}", device="cuda", max_length=args.max_length
@@ -68,6 +70,7 @@ def main() -> None:
         report.add("start", row | {"batch_tokens": loaded.executor.describe().get("batch_tokens")})
         parts: dict[str, Callable[[], Iterator[dict[str, Any]]]] = {
             "exact": lambda: exact_rows(loaded, runner),
+            "labels": lambda: label_rows(loaded, runner),
             "times": lambda: times_rows(loaded, runner),
             "long": lambda: long_rows(loaded, runner),
             "load": lambda: load_rows(engine, loaded, args.seconds),
@@ -77,8 +80,7 @@ def main() -> None:
             for row in parts[part]():
                 report.add(part, row)
         said = runner.describe()
-        report.add("end", {"name": "end", "compilations": said["compilations_since_ready"],
-                           "launches": said["launches"]})  # fmt: skip
+        report.add("end", {"name": "end", "launches": said["launches"]})
     wrong = [row for row in report._held["rows"] if row.get("equal") is False]
     raise SystemExit(bool(wrong))
 

@@ -14,10 +14,12 @@ import numpy as np
 import torch
 
 from scripts.gpu_suite.kev_requests import exact_list, writer_of
-from systone.execute.gpu_runner import GpuRunner
+from systone.execute.gpu_runner import GpuLimits, GpuRunner
 from systone.execute.graph_passes import GraphedPasses, GraphSettings
+from systone.execute.selfcheck_start import StartSettings
 from systone.models.base import Loaded
-from systone.plan import PassBudget, Sharing, Trie, build_tables, build_trie, cut_passes
+from systone.nn.label_model import LabelModel
+from systone.plan import PassBudget, Row, Sharing, Trie, build_tables, build_trie, cut_passes
 
 PACK_OFF = PassBudget(4096, 1, 256)
 
@@ -82,3 +84,31 @@ def exact_rows(loaded: Loaded, runner: GpuRunner) -> Iterator[dict[str, Any]]:
     same = np.array_equal(bits.of(tries("default"), normal), truth)
     yield {"name": "packed, eager", "questions": questions, "equal": same}
     runner._passes = graphed
+    compiled = runner.describe()["compilations_since_ready"]
+    yield {"name": "nothing compiled after ready", "equal": compiled == 0}
+
+
+def label_rows(loaded: Loaded, runner: GpuRunner, width: int = 520) -> Iterator[dict[str, Any]]:
+    """The same stack read by labels: every question's last token, `width` logits each."""
+    assert runner._passes is not None
+    stack = runner._passes.split.model.stack
+    drawn = torch.randn(width, stack.config.hidden_size, device=stack.device)
+    model = LabelModel(stack, drawn, drawn.new_zeros(width))
+    limits = GpuLimits(tokens=4096, readouts=256)
+    labels = GpuRunner(lambda _: model, stack.device, limits, StartSettings(None))
+    labels.start()
+    writer = writer_of(loaded)
+    requests = [writer.request(state, 6, 30) for state in (1, 64, 65, 333)]
+    paths = [
+        [Row(row.path, row.question) for row in loaded.adapter.prepare(r).context.rows.rows]
+        for r in requests
+    ]
+    bits = Bits(labels)
+    together = bits.of([build_trie(rows, Sharing("shared")) for rows in paths], PassBudget())
+    single = [build_trie([row], Sharing("off")) for rows in paths for row in rows]
+    alone = bits.of(single, PassBudget(1, 1, 1))
+    finite = bool(np.isfinite(alone[:, -width:].view(np.float32)).all())
+    yield {"name": f"label head, {width} logits", "questions": len(single), "finite": finite,
+           "equal": np.array_equal(together, alone),
+           "refused": labels.describe()["selfcheck"]["refused"]}  # fmt: skip
+    labels.close()
