@@ -27,7 +27,7 @@ from systone.kernels.head import triton as head
 from systone.kernels.norm import triton as norm
 from systone.kernels.rope import triton as rope
 from systone.kernels.swiglu import triton as swiglu
-from systone.kernels.work import READOUTS, WorkTables
+from systone.kernels.work import READOUTS, Scan, WorkTables
 from tests.gpu.cases import leaves
 from tests.unit.nn.naive_tables import naive_tables
 
@@ -38,8 +38,13 @@ LAYOUTS = {"9b": (4096, 12288, 16, 32), "27b": (5120, 17408, 24, 48)}  # h, I, H
 def launches(layout: str) -> dict[str, Callable[[], None]]:
     """By group: calls of every operator on unwritten tensors of a layout's shapes."""
     hidden, inner, heads, values = LAYOUTS[layout]
-    tile = attention.tile_tokens(table_of(torch.device("cpu"))[0], heads, 4)
-    tables = WorkTables.build(naive_tables([leaves(70, 3, [5, 20, 70])]), tile)
+    table = table_of(torch.device("cpu"))[0]
+    tile, short_tile = (
+        f(table, heads, 4) for f in (attention.tile_tokens, attention.short_tile_tokens)
+    )
+    requests = naive_tables([leaves(70, 3, [5, 20, 70])])
+    tables, short = WorkTables.build(requests, tile), WorkTables.build(requests, short_tile)
+    whole = (Scan.of_all(0), Scan.of_all(2))
     tokens, rows = tables.num_tokens, tables.num_readouts
     width = 2 * 2048 + values * 128
     delta = _empty(tokens, width + values * 128 + 2 * values)
@@ -53,12 +58,14 @@ def launches(layout: str) -> dict[str, Callable[[], None]]:
     def recurrence() -> None:
         b, a = delta[:, -2 * values : -values], delta[:, -values:]
         gdn.gated_delta_rule(
-            _empty(tokens, width), b, a, _empty(values), _empty(values), tables,
+            _empty(tokens, width), b, a, _empty(values), _empty(values),
+            replace(tables, scans=(*tables.scans, *whole)),
             num_key_heads=16, key_dim=128, value_dim=128,
         )  # fmt: skip
 
     def attend() -> None:
-        attention.trie_attention(q, k, keys[:, 1], gate[:, :, 1], tables, scale=1 / 16)
+        for cut in (tables, short):
+            attention.trie_attention(q, k, keys[:, 1], gate[:, :, 1], cut, scale=1 / 16)
         chosen = gate[:rows, :, 1]
         attention.readout_attention(q[:rows], k, keys[:, 1], chosen, tables, scale=1 / 16)
 
