@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from systone.kernels.conv import triton as conv
 from systone.kernels.head import reference as head_reference
 from systone.kernels.head import triton as head
 from systone.kernels.norm import triton as norm
@@ -21,6 +22,23 @@ def test_conv(name: str, device: torch.device) -> None:
     _, tables = work(PASSES[name], device)
     for channels in (8192, 520):
         assert check.bits_apart(*check.conv_pair(tables, channels, device)) < FEW
+
+
+@pytest.mark.parametrize("name", PASSES)
+def test_runs_of_tokens_decide_no_bit_of_the_convolution(
+    name: str, device: torch.device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, tables = work(PASSES[name], device)
+    tokens = tables.num_tokens
+    x = check.draw(tokens, 8192, device=device)
+    weight = check.draw(4, 8192, device=device).t()
+    made = []
+    for short_rows in (0, tokens):
+        monkeypatch.setattr(conv, "_SHORT_ROWS", short_rows)
+        units = torch.empty(tokens, 4096, dtype=torch.float16, device=device)
+        out = conv.causal_conv_silu(x, weight, tables, units=units)
+        made.append((units, out[:, 4096:]))
+    assert all(torch.equal(a, b) for a, b in zip(*made, strict=True))
 
 
 @pytest.mark.parametrize("rows", ODD)

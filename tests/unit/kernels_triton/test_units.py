@@ -27,10 +27,11 @@ def test_the_convolution_writes_unit_rows_in_place_of_queries_and_keys() -> None
     assert torch.equal(out[:, :UNITS], x[:, :UNITS])  # untouched
 
 
-def test_a_row_has_the_same_bits_wherever_its_runs_of_tokens_fall() -> None:
+def test_a_row_has_the_same_bits_wherever_its_runs_of_tokens_fall(monkeypatch) -> None:
     inputs, weight = Inputs(), torch.randn(WIDTH, 4).bfloat16()
     made = []
-    for before in (1, 4, 8):
+    for before, short in ((1, True), (1, False), (4, False), (8, False)):
+        monkeypatch.setattr(conv, "_SHORT_ROWS", 512 if short else 0)
         requests = [rows_of([[before]], seed=7), rows_of([[21, 2]], seed=3)]
         tables, on_device = work(requests, CPU)
         x = beyond(inputs.rows(tables, "conv", WIDTH, CPU))

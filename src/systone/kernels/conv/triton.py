@@ -12,6 +12,9 @@ from systone.nn.device_tables import DeviceTables
 
 HEAD = tl.constexpr(128)
 _TOKENS, _CHANNELS, _WARPS = 8, 512, 4  # of one program
+# Where a run of tokens crosses a border it goes token by token: in short passes no other program
+# hides that, and there are few of them.
+_SHORT_ROWS, _SHORT_TOKENS = 512, 2
 
 
 @triton.jit
@@ -50,7 +53,8 @@ def _run(
     off |= tl.load(previous_ptr + t * 3 + 2, mask=live, other=-1) - (t - 3)
     row = first.to(tl.int64)
     out_ptr += row * stride_out
-    if tl.max(tl.where(off == 0, 0, 1), axis=0) == 0:
+    # -1 says that there is no token: it is no place before token 2
+    if (first > 2) & (tl.max(tl.where(off == 0, 0, 1), axis=0) == 0):
         x_ptr += row * stride_x
         rows = ()
         for i in tl.static_range(-3, TOKENS):
@@ -117,10 +121,11 @@ def causal_conv_silu(
         while width % block:
             block //= 2
         assert block >= HEAD.value, f"{width} channels are not heads of {HEAD.value}"
-    grid = (triton.cdiv(channels, block), triton.cdiv(tokens, _TOKENS))
+    run = _SHORT_TOKENS if tokens <= _SHORT_ROWS else _TOKENS
+    grid = (triton.cdiv(channels, block), triton.cdiv(tokens, run))
     conv_kernel[grid](
         x, weight, tables.conv_prev, out, out if units is None else units, tokens, channels,
         x.stride(0), *weight.stride(), eps,
-        UNITS=width, TOKENS=_TOKENS, CHANNELS=block, num_warps=_WARPS,
+        UNITS=width, TOKENS=run, CHANNELS=block, num_warps=_WARPS,
     )  # fmt: skip
     return out
