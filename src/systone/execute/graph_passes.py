@@ -42,8 +42,8 @@ TrunkKey = tuple[int, int]  # tokens, depths with inner segments
 class GraphSettings:
     """Which graphs are captured at start and how many are kept.
 
-    Trunks up to `tokens`; for small ones a graph per depth of `small_depths`, as even an empty scan
-    costs a launch a layer there. What is deeper runs eagerly. Bounds are per model."""
+    Trunks up to `tokens`; for small ones a graph per depth of `small_depths`, as a scan that may
+    leave states costs more there. What is deeper runs eagerly. Bounds are per model."""
 
     tokens: int = 4096
     small_tokens: int = 512
