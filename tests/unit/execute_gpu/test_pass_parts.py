@@ -45,7 +45,7 @@ def passes(capture: Callable | None) -> GraphedPasses:
         tensor.fill_(float("nan"))
     split = GpuPass.of(model, arena, Products(), _all_angles(config, ROOM.tokens, CPU))
     group = config.num_heads // config.num_kv_heads
-    stage = PassStage(StageRoom(64, 32, 64, 8, 16 // group), CPU)
+    stage = PassStage(StageRoom(64, 32, 64, 64, 16 // group), CPU)
     return GraphedPasses(split, stage, SETTINGS, capture, partial(sample_pass, 512))
 
 
