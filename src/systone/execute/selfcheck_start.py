@@ -123,7 +123,8 @@ def _products(
     weights = one_of_each_shape(projections(split.model.stack.weights, queries))
     heads = one_of_each_shape([split.model.head_weight])
     readouts = readout_buckets(room.readouts)
-    counts = sorted({*token_buckets(min(room.tokens, PRODUCT_ROWS)), *readouts})
+    # every count there is, so that starts with other limits know these verdicts
+    counts = sorted({*token_buckets(PRODUCT_ROWS), *readouts})
     kept = VerdictCache(_identity(device, weights, heads, counts), settings.verdicts)
     held = kept.read()
     names = {_name(s): s for s in weights} | {_HEAD + _name(s): s for s in heads}
