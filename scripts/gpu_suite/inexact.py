@@ -35,7 +35,6 @@ def inexact_rows(name: str, runner: GpuRunner) -> Iterator[dict[str, Any]]:
     passes = runner._passes
     split = passes.split
     loose = replace(split, products=LooseProducts(gated=split.products.gated))
-    capture = CudaCapture(split.model.stack.device)
     most = split.arena.room.tokens
     with torch.inference_mode(), torch.cuda.stream(runner._stream):
         for tokens in (n for n in TOKENS if n <= most):
@@ -43,6 +42,7 @@ def inexact_rows(name: str, runner: GpuRunner) -> Iterator[dict[str, Any]]:
             size = Size.of(tables)
             room = Capacity.of_size(size, row_bucket(tokens))
             staged = passes.stage.load(tables, room, readout_bucket(size.readouts))
+            capture = CudaCapture(split.model.stack.device)  # a pool dies with its last graph
             graphs = {}
             with exact_blas():
                 graphs["exact"] = capture.of(lambda s=staged: split.launch(s))

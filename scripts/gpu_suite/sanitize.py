@@ -29,7 +29,8 @@ from tests.gpu.cases import leaves, rows_of
 from tests.unit.nn.naive_tables import naive_tables
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-HEADS, KV_HEADS, KEY_HEADS, VALUE_HEADS = 8, 2, 1, 2
+# Head counts and widths of the 9B: the very variants that serve, compiled by earlier parts.
+HEADS, KV_HEADS, KEY_HEADS, VALUE_HEADS, HIDDEN, INNER = 16, 4, 16, 32, 4096, 12288
 EPS = 1e-6
 
 
@@ -48,16 +49,25 @@ def tables() -> WorkTables:
 
 
 def run_gdn(at: WorkTables) -> list[Tensor]:
-    width = 2 * KEY_HEADS * 128 + VALUE_HEADS * 128
-    states = torch.empty(at.num_states, VALUE_HEADS, 128, 128, device=DEVICE)
-    found = gdn.gated_delta_rule(
-        drawn(at.num_tokens, width), drawn(at.num_tokens, VALUE_HEADS),
-        drawn(at.num_tokens, VALUE_HEADS), drawn(VALUE_HEADS), drawn(VALUE_HEADS), at,
-        num_key_heads=KEY_HEADS, key_dim=128, value_dim=128, states=states,
-        out=torch.empty(at.num_tokens, VALUE_HEADS, 128, dtype=torch.bfloat16, device=DEVICE),
-        scratch=gdn.GdnScratch.empty(at.num_tokens, KEY_HEADS, VALUE_HEADS, DEVICE),
-    )  # fmt: skip
-    return [found]
+    """As a pass runs it, unit rows left by the convolution, and on its own."""
+    tokens, width = at.num_tokens, 2 * KEY_HEADS * 128 + VALUE_HEADS * 128
+    x, taps = drawn(tokens, width), drawn(4, width).t()
+    gates = [drawn(tokens, VALUE_HEADS), drawn(tokens, VALUE_HEADS)]
+    decay = [drawn(VALUE_HEADS), drawn(VALUE_HEADS)]
+    found = []
+    for ready in (True, False):
+        scratch = gdn.GdnScratch.empty(tokens, KEY_HEADS, VALUE_HEADS, DEVICE)
+        units = scratch.units.view(tokens, -1) if ready else None
+        found.append(
+            gdn.gated_delta_rule(
+                conv.causal_conv_silu(x, taps, at, units=units), *gates, *decay, at,
+                num_key_heads=KEY_HEADS, key_dim=128, value_dim=128,
+                states=torch.empty(at.num_states, VALUE_HEADS, 128, 128, device=DEVICE),
+                out=torch.empty(tokens, VALUE_HEADS, 128, dtype=torch.bfloat16, device=DEVICE),
+                scratch=scratch, units_ready=ready,
+            )
+        )  # fmt: skip
+    return found
 
 
 def run_attention(at: WorkTables) -> list[Tensor]:
@@ -73,17 +83,20 @@ def run_attention(at: WorkTables) -> list[Tensor]:
 
 def run_rows(at: WorkTables) -> list[Tensor]:
     tokens = at.num_tokens
-    x, w = drawn(tokens, 520), drawn(520)
+    width, values = 2 * KEY_HEADS * 128 + VALUE_HEADS * 128, VALUE_HEADS * 128
+    x, w = drawn(tokens, HIDDEN), drawn(HIDDEN)
     cos, sin = drawn(tokens, 64), drawn(tokens, 64)
     q, k, heads = drawn(tokens, HEADS, 256), drawn(tokens, KV_HEADS, 256), drawn(256)
     return [
-        conv.causal_conv_silu(x, drawn(4, 520).t(), at),
+        conv.causal_conv_silu(drawn(tokens, width), drawn(4, width).t(), at),
         norm.rms_norm(x, w, EPS),
-        *norm.add_rms_norm(x, drawn(tokens, 520), w, EPS),
-        norm.gated_rms_norm(drawn(tokens, 2, 128), drawn(tokens, 256), drawn(128), EPS),
+        *norm.add_rms_norm(x, drawn(tokens, HIDDEN), w, EPS),
+        norm.gated_rms_norm(
+            drawn(tokens, VALUE_HEADS, 128), drawn(tokens, values), drawn(128), EPS
+        ),
         *rope.qk_norm_rope(q, k, heads, heads, cos, sin, EPS),
         rope.norm_rope(k, heads, cos, sin, EPS),
-        swiglu.swiglu(drawn(tokens, 1000)),
+        swiglu.swiglu(drawn(tokens, 2 * INNER)),
         gather.gather_rows(x, at.readout_token),
     ]
 
@@ -91,15 +104,14 @@ def run_rows(at: WorkTables) -> list[Tensor]:
 def run_gemm(_: WorkTables) -> list[Tensor]:
     found = []
     for rows in (1, 70, 300, 600):
-        found.append(gemm.linear(drawn(rows, 256), drawn(200, 256)))
+        found.append(gemm.linear(drawn(rows, HIDDEN), drawn(200, HIDDEN)))
         found.append(gemm.linear(drawn(rows, 200), drawn(72, 200)))
     return found
 
 
 def run_head(_: WorkTables) -> list[Tensor]:
-    wide, bias = drawn(3, 1300, dtype=torch.float32), drawn(3, dtype=torch.float32)
-    out = torch.empty(5, 3, device=DEVICE)
-    return [head.scalar_head(drawn(5, 1300), wide, bias, out=out)]
+    wide, bias = drawn(1, HIDDEN, dtype=torch.float32), drawn(1, dtype=torch.float32)
+    return [head.scalar_head(drawn(5, HIDDEN), wide, bias)]
 
 
 GROUPS: dict[str, Callable[[WorkTables], list[Tensor]]] = {
