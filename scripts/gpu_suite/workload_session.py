@@ -28,6 +28,7 @@ from systone.bench.workloads import load_workload
 from systone.models.synthetic import PREFIX
 
 BEGAN = time.monotonic()
+START_S = 150.0  # of a server; the first one compiles
 SHOWN = (
     "level", "requests", "failures", "mean_ms", "p50_ms", "p95_ms", "requests_per_s",
     "overhead_p50_ms", "steps_p50_ms", "device_idle_share", "peak_device_mib",
@@ -69,7 +70,7 @@ class Session:
         self.set: dict[str, Any] = {
             "format": evidence.FORMAT,
             "commit": commit,
-            "machine": {"device": facts["gpu"], **facts},
+            "machine": {"device": (facts["gpu"] or "none").partition(",")[0], **facts},
             "ceilings": None,
             "floors": {},
             "runs": [],
@@ -176,7 +177,12 @@ class Session:
         )
         began = time.monotonic()
         log = self.out / f"{label}.server.log"
-        with served(model, [*flags, f"--device={self.device}"], log, lambda _: None) as up:
+
+        def waiting(line: str) -> None:
+            if time.monotonic() - began > START_S or self.left() < 0:
+                raise TimeoutError(f"{label} has not started: {line}")
+
+        with served(model, [*flags, f"--device={self.device}"], log, waiting) as up:
             say(f"{label}: listens after {time.monotonic() - began:.1f} s")
             yield up
 

@@ -35,8 +35,8 @@ def normal(
     device: torch.device | str = "cpu",
 ) -> torch.Tensor:
     """N(mean, std) values, each one of 65,536 quantiles (so within 4.4 std), rounded to `dtype`."""
-    table = (_quantiles() * std + mean).to(dtype).to(device)
     out = torch.empty(shape, dtype=dtype, device=device)
+    table = _table(std, mean, dtype, out.device)
     flat = out.view(-1)
     chunk = _CHUNK_CPU if out.device.type == "cpu" else _CHUNK_DEVICE
     key = _key(seed, name)
@@ -51,6 +51,11 @@ def uniform(count: int, *, seed: int, name: str) -> list[float]:
     """`count` numbers in (0, 1), for the few values that are computed in float64."""
     draws = _draws(_key(seed, name), 0, count, torch.device("cpu"))
     return [(draw + 0.5) / _LEVELS for draw in draws.tolist()]
+
+
+@lru_cache(maxsize=64)  # tensors of one law follow each other; a copy to a device waits for it
+def _table(std: float, mean: float, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+    return (_quantiles() * std + mean).to(dtype).to(device)
 
 
 @lru_cache(maxsize=1)
