@@ -14,7 +14,7 @@ from torch import Tensor
 from systone.kernels.device import round_bf16
 from systone.kernels.rope import reference
 
-_HEADS, _WARPS = 8, 4  # of one program
+_HEADS, _WARPS = 4, 2  # of one program
 
 
 @triton.jit
