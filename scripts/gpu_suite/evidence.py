@@ -154,7 +154,7 @@ def digest() -> Iterator[dict[str, Any]]:
 
 def whole(name: str, graphs: int) -> Iterator[dict[str, Any]]:
     """A whole model once: alone, packed, shared, split, replayed; then its speed."""
-    model = decision(served(recipe(name)))
+    model = decision(served(recipe(name)), consume=True)
     say(f"{name} placed")
     runner = started(model, GraphSettings(tokens=graphs))
     yield {"selfcheck": runner.describe()["selfcheck"]}

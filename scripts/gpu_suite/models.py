@@ -25,5 +25,9 @@ def served(made: Recipe, seed: int = 0) -> ServedWeights:
     return serve_recipe(made, seed, DEVICE)
 
 
-def decision(weights: ServedWeights) -> DecisionModel:
-    return DecisionModel.build(weights, dtype=torch.bfloat16, device=DEVICE)
+def decision(weights: ServedWeights, *, consume: bool = False) -> DecisionModel:
+    """`consume`: takes the weights over tensor by tensor, so that they are never held twice."""
+    made = DecisionModel.build(weights, dtype=torch.bfloat16, device=DEVICE, consume=consume)
+    if consume:
+        torch.cuda.empty_cache()
+    return made
