@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["PIECE_CHARS", "cut_text", "split_words"]
+__all__ = ["PIECE_CHARS", "cut_text"]
 
 PIECE_CHARS = 1024  # about 0.3 ms of tokenising: well above the cost of one more piece
 
@@ -32,8 +32,3 @@ def cut_text(text: str, piece_chars: int = PIECE_CHARS) -> list[str]:
         start = cut.start()
     pieces.append(text[start:])
     return pieces
-
-
-def split_words(text: str) -> list[str]:
-    """The text cut at every safe place, for parts that come again; joined, they are it."""
-    return _CUT.split(text)

@@ -9,9 +9,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from systone.models.qwen_tokens import load_tokenizer
 from systone.models.word_memo import MAX_CHARS, WordMemo
+from systone.models.word_split import pieces_of, resolve
 from tests.unit.models_tokens.hostile import PIECES, hostile_texts
 
 
@@ -69,7 +72,7 @@ def test_the_empty_text_has_no_ids() -> None:
 
 
 def test_a_full_memo_starts_anew_and_stays_bounded() -> None:
-    memo = WordMemo(Spelling(), max_words=5)
+    memo = WordMemo(Spelling(), max_pieces=5)
     for text in ("a b c", "d e f", "a d", "a b c d e f g h i"):
         assert spelt(memo.encode([text])[0]) == text
         assert len(memo) <= 5
@@ -83,7 +86,7 @@ def test_long_parts_are_not_kept() -> None:
 
 
 def test_threads_that_fill_it_at_once_get_their_own_texts() -> None:
-    memo = WordMemo(Spelling(), max_words=8)
+    memo = WordMemo(Spelling(), max_pieces=8)
     wrong: list[str] = []
 
     def work(seed: int) -> None:
@@ -98,3 +101,64 @@ def test_threads_that_fill_it_at_once_get_their_own_texts() -> None:
     for thread in threads:
         thread.join()
     assert wrong == []
+
+
+ALPHABET = [
+    "a",
+    "B",
+    "7",
+    ".",
+    "\u0301",
+    "é",
+    "ß",
+    "ж",
+    "界",
+    " ",
+    " ",
+    "  ",
+    "\n",
+    "\n\n",
+    "\t",
+    "\r\n",
+]
+ALPHABET += ["\u00a0", "\u2028", "<|im_end|>", "'s", "(", "\U0001f600"]
+
+
+@pytest.mark.parametrize("name", ["Qwen2Tokenizer", "Qwen3_5Tokenizer"])
+def test_spaces_and_line_ends_of_every_kind_are_cut_where_the_pattern_ends(
+    directory: Callable[[str], Path], name: str
+) -> None:
+    tokenizer = load_tokenizer(directory(name))
+
+    @settings(max_examples=400, deadline=None)
+    @given(st.lists(st.sampled_from(ALPHABET), max_size=14).map("".join))
+    def check(text: str) -> None:
+        assert "".join(pieces_of(text)) == text
+        whole = tokenizer.encode(text).tolist()
+        for _ in range(2):
+            assert tokenizer.encode_batch([text])[0].tolist() == whole
+
+    check()
+
+
+def test_a_new_word_between_known_ones_is_found_alone() -> None:
+    known = {"the": b"1", "cat": b"2", "sat": b"3"}
+    for text in (
+        "the red cat",
+        "the  cat sat",
+        " the cat",
+        "cat \n sat",
+        "sat the ",
+        "cat a\nb sat",
+    ):
+        parts = text.split(" ")
+        found = resolve(parts, [known.get(part) for part in parts])
+        back = {b"1": "the", b"2": "cat", b"3": "sat", b"": ""}
+        spelt_out = ""
+        for each in found:
+            if isinstance(each, bytes):
+                words = [back[each[i : i + 1]] for i in range(len(each))]
+                spelt_out += "".join(f" {w}" if spelt_out or i else w for i, w in enumerate(words))
+            else:
+                spelt_out += each
+        assert spelt_out == text
