@@ -21,6 +21,7 @@ def test_it_is_green_and_small() -> None:
     assert sum(file.stat().st_size for file in files if file.is_file()) <= 5 * 10**6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_one_changed_byte_is_red(seed: int, tmp_path: Path) -> None:
     copy = tmp_path / HELD.name
