@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from hashlib import sha256
@@ -182,12 +182,13 @@ def child(part: str, environment: dict[str, str] | None = None) -> dict[str, Any
         return dict(json.loads((Path(out) / f"gpu_{part}.json").read_text()))
 
 
-def forward() -> Iterator[dict[str, Any]]:
-    model = decision(served(recipe("open-jev-9b")))
-    say("32 layers placed")
+def forward(name: str, only: Collection[str] = ()) -> Iterator[dict[str, Any]]:
+    """`only`: shapes; none: all."""
+    model = decision(served(recipe(name)))
+    say(f"{name} placed")
     runner = started(model, GraphSettings(tokens=4096))
     yield {"start": runner.describe()}
-    yield from forward_rows("open-jev-9b", runner)
+    yield from forward_rows(name, runner, only)
     yield {"peak_bytes": torch.cuda.max_memory_allocated(),
            "compilations": runner.describe()["compilations_since_ready"]}  # fmt: skip
     runner.close()
@@ -201,14 +202,15 @@ PARTS = {
     "http": http_rows,
     "whole-9b": lambda: whole("open-jev-9b", 4096),
     "whole-27b": lambda: whole("open-jev-27b-v1.1", 1024),
-    "forward": forward,
+    "forward": lambda: forward("open-jev-9b"),
+    "forward-27b": lambda: forward("open-jev-27b-v1.1", ("1x1024", "1x2048", "1x4096")),
 }
 EXACT = ("start", "list", "http", "whole-9b", "whole-27b")
 
 
 def write(name: str, commit: str, rows: list[dict[str, Any]]) -> None:
     report: dict[str, Any] = {"commit": commit, **_machine()}
-    if name != "forward":
+    if not name.startswith("forward"):
         report["checks"] = [row for row in rows if "name" in row]
         report |= {k: v for row in rows if "name" not in row for k, v in row.items()}
     else:
