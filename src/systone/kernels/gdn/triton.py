@@ -61,9 +61,10 @@ def gated_delta_rule(
     if not units_ready:
         _units(qkv, scratch, num_key_heads)
     shared = (scratch, out, tables, num_key_heads, key_dim**-0.5)
-    chunks = hopper.chunks if table_of(qkv.device)[0].hopper_gdn else _chunks
+    own = table_of(qkv.device)[0].hopper_gdn
+    chunks, scan = (hopper.chunks, hopper.scan) if own else (_chunks, _scan)
     chunks(b, a, A_log, dt_bias, *shared)
-    _scan(qkv, states, *shared)
+    scan(qkv, states, *shared)
     return out
 
 
