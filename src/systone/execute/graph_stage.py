@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from systone.errors import EngineFaultError
 from systone.execute.buckets import Bucket, Size, row_bucket
+from systone.execute.kept_words import KeptWords
 from systone.kernels.work import COUNTS, Scan, WorkTables, work_arrays
 from systone.plan.tables import CHUNK, I32, PassTables
 
@@ -97,6 +98,7 @@ class PassStage:
         # what depends on sizes only, for the sizes of late: most passes come in few
         self._layout = lru_cache(_SIZES_KEPT)(self._layout_for)
         self._tables = lru_cache(_SIZES_KEPT)(self._tables_for)
+        self._kept = KeptWords()
         self.before_copy: Callable[[], None] | None = None  # the first device work of a pass
 
     @property
@@ -110,23 +112,36 @@ class PassStage:
 
         Raises EngineFaultError: it doesn't fit."""
         self._require_room(capacity, readouts)
-        arrays = work_arrays(tables, self.room.tile_of(capacity.tokens))
-        arrays["scan_ptr"] = _deepened(arrays["scan_ptr"], capacity.depth)
         slot, self._next = self._next, (self._next + 1) % _SLOTS
         if self._left:
             self._left[slot].synchronize()  # the pass before the last has been copied out
         words: NDArray[np.int32] = self._hosts[slot].numpy()
-        layout = self._layout(capacity)
-        used = 0
-        for name, place in layout.items():
-            rows = readouts if name in _READOUT_ARRAYS else 0
-            used = max(used, _fill(words, name, arrays[name], place, rows))
+        kept = self._kept.find(tables, (capacity, readouts))
+        if kept is None:
+            used = self._fill(words, tables, capacity, readouts)
+            self._kept.keep(tables, (capacity, readouts), words[:used])
+        else:
+            used = kept.shape[0]
+            words[:used] = kept
+            _fill(words, "token_ids", tables.token_ids, self._layout(capacity)["token_ids"], 0)
         if self.before_copy is not None:
             self.before_copy()
         self._device[:used].copy_(self._hosts[slot][:used], non_blocking=True)
         if self._left:
             self._left[slot].record()
         return self._tables(capacity, readouts)
+
+    def _fill(
+        self, words: NDArray[np.int32], tables: PassTables, capacity: Capacity, readouts: int
+    ) -> int:
+        """Write every array to its place; the word after the last."""
+        arrays = work_arrays(tables, self.room.tile_of(capacity.tokens))
+        arrays["scan_ptr"] = _deepened(arrays["scan_ptr"], capacity.depth)
+        used = 0
+        for name, place in self._layout(capacity).items():
+            rows = readouts if name in _READOUT_ARRAYS else 0
+            used = max(used, _fill(words, name, arrays[name], place, rows))
+        return used
 
     def _require_room(self, capacity: Capacity, readouts: int) -> None:
         for name, asked, most in (

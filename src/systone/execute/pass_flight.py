@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from systone.errors import EngineDownError, EngineFaultError
 from systone.execute.base import Launch, PassRunner
 from systone.models.base import Flight, Readout
-from systone.plan import Part, PassTables, Reuse, Trie, build_tables
+from systone.plan import Part, PassTables, Reuse, Trie
 from systone.plan.layout import starts_of
 
 __all__ = ["Account", "PassFlight", "Run"]
@@ -116,11 +116,13 @@ class _Launched:
 
 
 class PassFlight(Flight):
-    """`passes`: the parts of each; `launch` begins one. `waits`: see `Flight`."""
+    """`passes`: the parts of each; `tables_of` makes their tables, `launch` begins one. `waits`:
+    see `Flight`."""
 
     def __init__(
         self,
         launch: Callable[[PassTables], Launch],
+        tables_of: Callable[[Sequence[Part]], PassTables],
         passes: Sequence[Sequence[Part]],
         accounts: Sequence[Account],
         *,
@@ -128,6 +130,7 @@ class PassFlight(Flight):
     ) -> None:
         self.waits = waits
         self._launch = launch
+        self._tables_of = tables_of
         self._ahead = deque(passes)
         self._accounts = accounts
         self._begun: _Launched | None = None  # has parts left to enqueue
@@ -178,7 +181,7 @@ class PassFlight(Flight):
         while self._has_next():
             parts = self._live(self._ahead.popleft())
             try:
-                tables = build_tables(parts)
+                tables = self._tables_of(parts)
                 return _Launched(parts, tables, self._launch(tables))
             except EngineDownError:
                 raise

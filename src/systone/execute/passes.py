@@ -15,7 +15,7 @@ from systone.execute.base import Launch, OverlappingRunner, PassRunner, Proofs, 
 from systone.execute.batch_tokens import batch_tokens
 from systone.execute.pass_flight import Account, PassFlight, Run
 from systone.models.base import Executor, Prepared, Readout
-from systone.plan import PassBudget, PassTables, Reuse, Sharing, Trie, cut_passes
+from systone.plan import PassBudget, PassTables, Reuse, Sharing, TablesMemo, Trie, cut_passes
 
 __all__ = ["PassExecutor"]
 
@@ -34,6 +34,7 @@ class PassExecutor(Executor[Prepared]):
         self.budget = budget
         self.sharing = sharing or Sharing()
         self._may_share = True
+        self._memo = TablesMemo()
         # asked once: a look at every member of a protocol takes longer than cutting a batch
         self._overlapping = runner if isinstance(runner, OverlappingRunner) else None
 
@@ -82,7 +83,7 @@ class PassExecutor(Executor[Prepared]):
     def begin(self, batch: Sequence[Prepared]) -> PassFlight:
         accounts = [self._account(prepared) for prepared in batch]
         passes = cut_passes([account.trie for account in accounts], self._budget_of(batch))
-        return PassFlight(self._launch, passes, accounts, waits=self._overlaps)
+        return PassFlight(self._launch, self._memo.of, passes, accounts, waits=self._overlaps)
 
     @property
     def _overlaps(self) -> bool:

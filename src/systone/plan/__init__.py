@@ -2,6 +2,7 @@
 
 from systone.plan.budget import Load, PassBudget
 from systone.plan.build import build_tables
+from systone.plan.memo import TablesMemo
 from systone.plan.passes import Part, cut_passes
 from systone.plan.policy import POLICIES, Policy, Reuse, Scope, Sharing, auto_pays
 from systone.plan.tables import CHUNK, I32, TILES, PassTables, Row, Segment
@@ -22,6 +23,7 @@ __all__ = [
     "Scope",
     "Segment",
     "Sharing",
+    "TablesMemo",
     "Trie",
     "auto_pays",
     "build_tables",

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
+import numpy as np
 import pytest
 import torch
 
 from systone.errors import EngineFaultError
 from systone.execute.buckets import Bucket, Size
 from systone.execute.graph_stage import Capacity, PassStage, StageRoom
+from systone.execute.kept_words import KeptWords
 from systone.execute.selfcheck_rows import check_rows, pass_of, sample_pass
 from systone.kernels.work import COUNTS, READOUTS, TILES, Scan, WorkTables, work_arrays
+from systone.plan import TablesMemo
 from tests.unit.nn.naive_tables import naive_tables
+from tests.unit.plan.test_memo import part_of
 
 ROOM = StageRoom(tokens=4096, segments=256, ancestors=512, readouts=64, tile_tokens=32)
 CPU = torch.device("cpu")
@@ -136,3 +140,54 @@ def test_a_pass_stays_in_its_slot_until_the_pass_after_the_next(stage: PassStage
     assert changed == [False, True]
     stage.load(second, capacity, 8)
     assert not torch.equal(held[0], stage._hosts[0])
+
+
+def test_a_structure_that_comes_again_arrives_whole_with_its_own_tokens(stage: PassStage) -> None:
+    memo = TablesMemo()
+    room = Capacity.of_bucket(Bucket(128), 2)
+    for start in (0, 200, 400):
+        tables = memo.of(part_of([[40, 9, 3], [40, 9, 5], [40, 12]], start))
+        stage.load(pass_of(check_rows(1000), shared=True), Capacity.of_bucket(Bucket(2048), 2), 64)
+        staged = stage.load(tables, room, 8)
+        fresh = PassStage(ROOM, CPU).load(tables, room, 8)
+        for field in fields(WorkTables):
+            got, wanted = getattr(staged, field.name), getattr(fresh, field.name)
+            if isinstance(got, torch.Tensor):
+                assert got.shape == wanted.shape
+            else:
+                assert got == wanted
+        arrays = work_arrays(tables, 32)
+        arrays["scan_ptr"] = fresh.scan_ptr.numpy()
+        for name, array in arrays.items():
+            placed = getattr(staged, name)
+            if placed.numel():
+                assert placed[: array.shape[0]].numpy().tolist() == array.tolist(), name
+        assert staged.token_ids[: tables.num_tokens].tolist() == tables.token_ids.tolist()
+        assert not staged.token_ids[tables.num_tokens :].any()
+
+
+def test_the_same_structure_in_another_layout_is_laid_out_anew(stage: PassStage) -> None:
+    memo = TablesMemo()
+    for start, tokens, readouts in ((0, 64, 8), (9, 128, 8), (18, 64, 16), (27, 64, 8)):
+        tables = memo.of(part_of([[20, 3]], start))
+        staged = stage.load(tables, Capacity.of_bucket(Bucket(tokens), 1), readouts)
+        assert staged.token_ids.shape == (tokens,)
+        assert staged.positions[:23].tolist() == list(range(23))
+        assert staged.readout_token[0] == 22
+        assert staged.token_ids[:23].tolist() == tables.token_ids.tolist()
+
+
+def test_kept_words_are_bounded_and_those_of_the_tables_asked_for() -> None:
+    memo, kept = TablesMemo(), KeptWords(max_entries=2)
+    made = [memo.of(part_of([[n]], 0)) for n in (3, 4, 5)]
+    for at, tables in enumerate(made):
+        kept.keep(tables, "here", np.full(4, at, np.int32))
+    assert len(kept) == 2
+    assert kept.find(made[0], "here") is None
+    assert kept.find(made[2], "there") is None
+    found = kept.find(made[2], "here")
+    assert found is not None
+    assert found.tolist() == [2] * 4
+    other = pass_of(check_rows(1000), shared=True)  # may be written to: never kept
+    kept.keep(other, "here", np.zeros(4, np.int32))
+    assert kept.find(other, "here") is None
