@@ -110,11 +110,10 @@ def test_a_question_has_the_bits_it_has_alone(state: int) -> None:
     together = run(passes, rows, others)
     tables = pass_of([rows, others], shared=True)
     assert near_plain_torch(together, tables, model, pointer(torch.float32))
-    for apart, found in zip(run(passes, rows[1:], shared=False), together[1:], strict=False):
-        assert np.isfinite(apart).all()
-        assert np.array_equal(apart, found)
-    (alone,) = run(passes, rows[:1], shared=False)
-    assert np.array_equal(alone, together[0])
+    mine = state % len(rows)
+    (alone,) = run(passes, rows[mine : mine + 1], shared=False)
+    assert np.isfinite(alone).all()
+    assert np.array_equal(alone, together[mine])
 
 
 # States of 1023 and 1025 tokens: scripts/gpu run kev on a GPU, models_kev on plain torch. Here
