@@ -125,7 +125,7 @@ class Flight(ABC):
     def enqueue(self) -> bool:
         """Enqueue the next part; False if it was the last. Raises as `Executor.execute`."""
 
-    def wait(self) -> None:
+    def wait(self) -> None:  # noqa: B027  (there is nothing to wait for where enqueueing runs it)
         """Until the next enqueued part is done; called once for each. Raises EngineDownError."""
 
     @abstractmethod
@@ -164,7 +164,7 @@ class Executor(ABC, Generic[PreparedT]):
     max_batch_requests: int | None = None
     max_batch_tokens: int | None = None
     whole_tokens: int | None = None
-    pass_seconds: Mapping[int, float] = {}  # noqa: RUF012  (replaced, never written to)
+    pass_seconds: Mapping[int, float] = {}  # replaced, never written to
 
     @abstractmethod
     def start(self) -> None:
