@@ -127,7 +127,10 @@ class Session:
             if time.monotonic() > ends:
                 raise RunStoppedError(f"over {limit_s:.0f} s at {step}, {done} requests")
 
-        held = None if equal_to is None or equal_to in self.uneven else self.folder / equal_to
+        held = None if equal_to is None else self.folder / equal_to
+        if held is not None and (equal_to in self.uneven or not held.is_dir()):
+            say(f"{entry.folder}: {equal_to} has no answers to hold these to")
+            held = None
         options = Options(self.folder / entry.folder, commit=self.commit, equal_to=held, draw=False)
         report = run_http(
             {"a": server}, plan(len(texts.items)), texts, options, show, client=self.client
@@ -157,9 +160,13 @@ class Session:
     def keep(self) -> None:
         """What is done so far, under $OUT; `systone bench evidence` can summarise it."""
         (self.folder / evidence.SET).write_bytes(dump(self.set))
-        with tarfile.open(self.out / "gpu_workload.tar", "w") as tar:
+        draft = self.folder.parent.with_suffix(".tar")
+        with tarfile.open(draft, "w") as tar:
             for path in sorted(self.folder.parent.iterdir()):
                 tar.add(path, path.name)
+        part = self.out / ".gpu_workload.tar"  # whoever ends us finds the last whole one
+        shutil.move(draft, part)
+        part.replace(self.out / "gpu_workload.tar")
 
     def close(self) -> None:
         """Write the summary too, and end the client."""
