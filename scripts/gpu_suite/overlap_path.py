@@ -30,13 +30,14 @@ from systone.execute import (
 )
 from systone.models.open_jev.adapter import OpenJevAdapter
 from systone.models.qwen_tokens import QwenTokenizer
+from systone.plan import memo
 from systone.protocol import jsontext, systemone
 from systone.schedule import loop
 from systone.schedule.scheduler import Scheduler
 
 STEPS: tuple[tuple[Any, str], ...] = (
     (pipeline, "prepare"), (OpenJevAdapter, "prepare"), (QwenTokenizer, "encode_batch"),
-    (passes, "cut_passes"), (pass_flight, "build_tables"), (graph_stage, "work_arrays"),
+    (passes, "cut_passes"), (memo.TablesMemo, "of"), (graph_stage, "work_arrays"),
     (graph_stage.PassStage, "load"), (graph_cuda.CudaGraph, "replay"),
     (graph_outputs.Outputs, "send"), (gpu_launch.GpuLaunch, "enqueue"),
     (gpu_clock.GpuClock, "add"), (graph_outputs.Pending, "take"), (pass_flight, "_scatter"),
