@@ -7,13 +7,20 @@ plan is exact but for what libraries and graphs take; the warm-up measures that.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, is_dataclass
 
 import torch
 
 from systone.errors import ConfigError
 
-__all__ = ["LIBRARY_BYTES", "MemoryPlan", "MemoryWatch", "graph_room", "with_torch_peak"]
+__all__ = [
+    "LIBRARY_BYTES",
+    "MemoryPlan",
+    "MemoryWatch",
+    "graph_room",
+    "weight_bytes",
+    "with_torch_peak",
+]
 
 LIBRARY_BYTES = 256 * 2**20  # cuBLASLt's workspace and loaded kernels
 _GIB = 2**30
@@ -58,7 +65,6 @@ class MemoryWatch:
         self._device = device
         torch.cuda.empty_cache()
         self._free_before, self.total = torch.cuda.mem_get_info(device)
-        self.held_before = torch.cuda.memory_allocated(device)  # by this process
         self._most = 0
 
     def free(self) -> int:
@@ -78,6 +84,28 @@ class MemoryWatch:
             "free_bytes": free,
             "total_bytes": self.total,
         }
+
+
+def weight_bytes(weights: object) -> int:
+    """Bytes of the tensors that a tree of dataclasses, sequences and mappings holds; tensors that
+    share their memory count once."""
+    held: dict[int, int] = {}
+
+    def visit(part: object) -> None:
+        if isinstance(part, torch.Tensor):
+            storage = part.untyped_storage()
+            held[storage.data_ptr()] = storage.nbytes()
+        elif is_dataclass(part):
+            for field in fields(part):
+                visit(getattr(part, field.name))
+        elif isinstance(part, Mapping):
+            visit(tuple(part.values()))
+        elif isinstance(part, (tuple, list)):
+            for each in part:
+                visit(each)
+
+    visit(weights)
+    return sum(held.values())
 
 
 def graph_room(most: int, device: torch.device) -> int:

@@ -28,7 +28,7 @@ from systone.execute.gpu_clock import GpuClock
 from systone.execute.gpu_gemm import Products
 from systone.execute.gpu_head import readout_width
 from systone.execute.gpu_launch import GpuLaunch
-from systone.execute.gpu_memory import MemoryPlan, MemoryWatch, with_torch_peak
+from systone.execute.gpu_memory import MemoryPlan, MemoryWatch, weight_bytes, with_torch_peak
 from systone.execute.gpu_pace import CURVE, measured_curve
 from systone.execute.gpu_pass import GpuPass
 from systone.execute.graph_outputs import Outputs
@@ -151,7 +151,7 @@ class GpuRunner:
         tables = StageRoom(room.tokens, segments, ancestors, room.readouts, *tiles)
         states = state_bytes(config, room.states)
         plan = MemoryPlan(
-            weights=torch.cuda.memory_allocated(device) - watch.held_before,
+            weights=weight_bytes((model.stack.weights, model)),
             arena=arena_bytes(config, room, device) - states,
             states=states,
             beside=beside_bytes(config, room.tokens),

@@ -5,16 +5,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import torch
 
 from systone.errors import ConfigError, EngineFaultError
 from systone.execute import gpu_clock
 from systone.execute.gpu_clock import GpuClock
 from systone.execute.gpu_launch import GpuLaunch
-from systone.execute.gpu_memory import LIBRARY_BYTES, MemoryPlan
+from systone.execute.gpu_memory import LIBRARY_BYTES, MemoryPlan, weight_bytes
 from systone.execute.gpu_pace import one_row
 
 GIB = 2**30
@@ -113,6 +115,17 @@ def plan(**changed: int) -> MemoryPlan:
 def test_a_plan_counts_everything_beside_the_weights() -> None:
     assert plan(beside=3, tables=5).beyond_weights == 3 * GIB + 8 + LIBRARY_BYTES
     plan().require_fit(3 * GIB + LIBRARY_BYTES, 24 * GIB, "9 tokens")
+
+
+def test_weights_count_once_wherever_they_hang() -> None:
+    @dataclass
+    class Layer:
+        a: torch.Tensor
+        name: str
+
+    shared = torch.zeros(8, 4, dtype=torch.bfloat16)
+    tree = (Layer(shared, "x"), {"y": [Layer(shared[2:], "y"), torch.zeros(3)]}, shared.t())
+    assert weight_bytes(tree) == 8 * 4 * 2 + 3 * 4
 
 
 def test_a_device_that_is_too_small_is_told_the_arithmetic() -> None:
