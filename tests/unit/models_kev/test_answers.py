@@ -1,9 +1,12 @@
 """Formulas and rounding of Kev 1.0 answers."""
 
+import json
 import math
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from systone.errors import EngineFaultError
 from systone.models.base import Readout
@@ -89,3 +92,20 @@ def test_a_legend_is_rendered_in_the_models_dialect_and_as_sent_elsewhere(adapte
     assert found["default"].answers["s"].legend == ("low", {"why": [1.0]})
     assert found["kev"].answers["s"].legend == ("low", "why:\n  - 1.0")
     assert found["default"].usage == found["kev"].usage
+
+
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    st.dictionaries(
+        st.text("abc 0123456789\u0663\u00bd\u0e54,.\"'", max_size=8),
+        st.dictionaries(
+            st.text("xy 789\n", max_size=5), st.floats(0, 10_000).map(lambda x: round(x, 4))
+        ),
+        max_size=4,
+    )
+)
+def test_billed_tokens_are_those_of_the_very_text(adapter, answers):
+    whole = adapter._tokenizer.encode(json.dumps(answers))
+    assert adapter._output_tokens(answers) == whole.size
