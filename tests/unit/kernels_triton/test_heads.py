@@ -100,8 +100,10 @@ def near_plain_torch(found: list[np.ndarray], tables: PassTables, bf16, wide) ->
     return relative(ours, truth) < 1.3 * relative(theirs, truth) + 2e-3
 
 
+# All lengths of the contract (1, 63, 64, 65, 1023 to 1025 tokens, branches beyond 1024, 255 options
+# and levels): scripts/gpu run kev on a GPU, models_kev on plain torch. Here a pass takes a minute.
 @pytest.mark.slow
-@pytest.mark.parametrize("state", [1, 63, 64, 65])
+@pytest.mark.parametrize("state", [1, 65])
 @pytest.mark.usefixtures("large_tiles")
 def test_a_question_has_the_bits_it_has_alone(state: int) -> None:
     model = pointer()
@@ -116,15 +118,12 @@ def test_a_question_has_the_bits_it_has_alone(state: int) -> None:
     assert np.array_equal(alone, together[mine])
 
 
-# States of 1023 and 1025 tokens: scripts/gpu run kev on a GPU, models_kev on plain torch. Here
-# a row operator takes a program a token.
 @pytest.mark.slow
-@pytest.mark.parametrize(("state", "branch"), [(1024, 9), (3, 1030)])
 @pytest.mark.usefixtures("large_tiles")
-def test_long_states_and_long_branches(state: int, branch: int) -> None:
+def test_a_branch_longer_than_1024_tokens() -> None:
     model = pointer()
     passes = EagerPasses(model, room(model, 1088), fast=False)
-    rows = request(state, [QUESTIONS[2], question(branch, (branch // 2,), 4)])
+    rows = request(3, [QUESTIONS[2], question(1030, (515,), 4)])
     together = run(passes, rows)
     (alone,) = run(passes, rows[1:], shared=False)
     assert np.isfinite(alone).all()
@@ -145,9 +144,9 @@ def test_255_options_in_company() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("width", [2, 255])
 @pytest.mark.usefixtures("large_tiles")
-def test_label_logits_have_their_bits_in_any_company(width: int) -> None:
+def test_label_logits_have_their_bits_in_any_company() -> None:
+    width = 255
     model = labels(width)
     passes = EagerPasses(model, room(model, 128), fast=False)
     rows = [Row((segment(20, 9), segment(n, n)), i) for i, n in enumerate((5, 18))]
