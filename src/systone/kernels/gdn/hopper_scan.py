@@ -39,8 +39,8 @@ OUTPUT = gl.constexpr(gl.BlockedLayout([8, 1], [8, 4], [1, 4], [0, 1]))  # [valu
 def _growth(growth_ptr, row, length):
     """For the one fetching warp: e^G of the chunk at flat token `row`; zero from `length` on.
 
-    Not by a descriptor: tiles across the end of so small a table trap (illegal instruction) under
-    drivers before CUDA 13.1. And `length` has to be read here: as a bound of the loop alone Triton
+    Not by a descriptor: one over the gates trapped (illegal instruction, driver 580; suspected are
+    tiles across the end of so small a table). And `length` has to be read here: as a bound of the loop alone Triton
     3.6 takes its loop-carried value for dead and keeps the first entry's for all."""
     i = gl.arange(0, CHUNK, layout=gl.BlockedLayout([2], [32], [1], [0]))
     return gl.load(growth_ptr + row + i, mask=i < length, other=0.0)
