@@ -40,8 +40,8 @@ def _growth(growth_ptr, row, length):
     """For the one fetching warp: e^G of the chunk at flat token `row`; zero from `length` on.
 
     Not by a descriptor: one over the gates trapped (illegal instruction, driver 580; suspected are
-    tiles across the end of so small a table). And `length` has to be read here: as a bound of the loop alone Triton
-    3.6 takes its loop-carried value for dead and keeps the first entry's for all."""
+    tiles across the end of so small a table). And `length` has to be read here: as a bound of the
+    loop alone Triton 3.6 takes its loop-carried value for dead and keeps the first entry's."""
     i = gl.arange(0, CHUNK, layout=gl.BlockedLayout([2], [32], [1], [0]))
     return gl.load(growth_ptr + row + i, mask=i < length, other=0.0)
 
