@@ -19,9 +19,9 @@ from typing import Any
 
 import torch
 
-from scripts.gpu_suite.forward import products_alone, timed
+from scripts.gpu_suite.forward import products_alone
 from scripts.gpu_suite.models import decision, recipe, served
-from scripts.gpu_suite.timing import machine
+from scripts.gpu_suite.timing import machine, replay_ms
 from systone.execute.buckets import token_buckets
 from systone.execute.gpu_gemm import projections
 from systone.nn.decision import DecisionModel
@@ -41,8 +41,8 @@ def ceilings() -> dict[str, float]:
     for _ in range(3):
         torch.mm(a, b, out=product)
         target.copy_(source)
-    mm_ms = median(timed(lambda: torch.mm(a, b, out=product)) for _ in range(5))
-    copy_ms = median(timed(lambda: target.copy_(source)) for _ in range(5))
+    mm_ms = median(replay_ms(lambda: torch.mm(a, b, out=product)) for _ in range(5))
+    copy_ms = median(replay_ms(lambda: target.copy_(source)) for _ in range(5))
     return {
         "bf16_tflops": round(2 * SQUARE**3 / mm_ms / 1e9, 1),
         "copy_gbytes_s": round(2 * COPIED / copy_ms / 1e6, 1),
@@ -56,7 +56,7 @@ def floor_rows(model: DecisionModel, step: int) -> Iterator[dict[str, float]]:
     for tokens in sorted({*buckets[::step], *buckets[:8], buckets[-1]}):
         call = products_alone(model, tokens, READOUTS, stream, calls=1)
         with torch.cuda.stream(stream):
-            ms = median(timed(call, 1) for _ in range(3))
+            ms = median(replay_ms(call, calls=1) for _ in range(3))
         flops, moved = work(model, tokens)
         yield {
             "tokens": tokens,

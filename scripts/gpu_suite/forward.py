@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from scripts.gpu_suite.inside import products_ms
+from scripts.gpu_suite.timing import replay_ms
 from systone.execute.buckets import Size, readout_bucket, row_bucket
 from systone.execute.gpu_gemm import projections
 from systone.execute.gpu_runner import GpuRunner
@@ -75,8 +76,8 @@ def forward_rows(
         forward, products = [], []
         with torch.cuda.stream(runner._stream):
             for _ in range(ROUNDS):
-                products.append(timed(floors[at]))
-                forward.append(timed(_both(trunk, tail)))
+                products.append(replay_ms(floors[at]))
+                forward.append(replay_ms(_both(trunk, tail)))
             inside = products_ms(_both(trunk, tail))
         ours, theirs = median(forward), median(products)
         yield {
@@ -120,7 +121,7 @@ def products_alone(
         graphs.append(_captured(run))
         with exact_blas():
             graphs.append(_captured(run))
-        times = [median(timed(graph.replay, calls) for _ in range(3)) for graph in graphs]
+        times = [median(replay_ms(graph.replay, calls=calls) for _ in range(3)) for graph in graphs]
     keep: tuple[Tensor, ...] = (out, *x.values())
     best = graphs[times.index(min(times))]
     return lambda: (best.replay(), keep)
@@ -135,13 +136,3 @@ def _captured(run: Callable[[], None]) -> torch.cuda.CUDAGraph:
     graph.capture_end()
     graph.replay()
     return graph
-
-
-def timed(call: Callable[[], object], calls: int = 3) -> float:
-    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-    begin.record()
-    for _ in range(calls):
-        call()
-    end.record()
-    end.synchronize()
-    return begin.elapsed_time(end) / calls
