@@ -60,16 +60,10 @@ def forward_rows(
             continue
         runner.run(tables)  # stages its tables; replays below read them again
         size = Size.of(tables)
-        readouts = readout_bucket(size.readouts)
-        rows = row_bucket(size.tokens)
-        key = next(
-            (k for d in passes.settings.depths_of(rows) if d >= size.depth
-             if (k := (rows, d)) in passes.trunks), None,
-        )  # fmt: skip
-        if key is None or readouts not in passes.tails:
+        both = forward_graphs(runner, tables)
+        if both is None:
             yield {"model": name, "shape": shape, "tokens": size.tokens, "bucket": None}
             continue
-        trunk, tail = passes.trunks._held[key], passes.tails._held[readouts]
         at = (size.tokens, size.readouts)  # the floor has no padding
         if at not in floors:
             floors = {at: products_alone(split.model, *at, runner._stream)}
@@ -77,18 +71,28 @@ def forward_rows(
         with torch.cuda.stream(runner._stream):
             for _ in range(ROUNDS):
                 products.append(replay_ms(floors[at]))
-                forward.append(replay_ms(_both(trunk, tail)))
-            inside = products_ms(_both(trunk, tail))
+                forward.append(replay_ms(both))
+            inside = products_ms(both)
         ours, theirs = median(forward), median(products)
         yield {
-            "model": name, "shape": shape, "tokens": size.tokens, "bucket": key[0],
+            "model": name, "shape": shape, "tokens": size.tokens, "bucket": row_bucket(size.tokens),
             "forward_ms": round(ours, 4), "gemm_graph_ms": round(theirs, 4),
             "ratio": round(ours / theirs, 4),
             "gemm_inside_ms": round(inside, 4), "ratio_inside": round(ours / inside, 4),
         }  # fmt: skip
 
 
-def _both(trunk: Any, tail: Any) -> Callable[[], object]:
+def forward_graphs(runner: GpuRunner, tables: PassTables) -> Callable[[], object] | None:
+    """Replays the trunk and the tail that a pass of these tables takes; None: one isn't held."""
+    passes = runner._passes
+    assert passes is not None
+    size = Size.of(tables)
+    rows, readouts = row_bucket(size.tokens), readout_bucket(size.readouts)
+    depths = [depth for depth in passes.settings.depths_of(rows) if depth >= size.depth]
+    key = next(((rows, depth) for depth in depths if (rows, depth) in passes.trunks), None)
+    if key is None or readouts not in passes.tails:
+        return None
+    trunk, tail = passes.trunks._held[key], passes.tails._held[readouts]
     return lambda: (trunk.replay(), tail.replay())
 
 
