@@ -83,7 +83,7 @@ def _gdn_call(case: GdnCase, tables: Any) -> Callable[[], object]:
     from systone.kernels.gdn import triton as gdn
 
     tokens, heads = case.b.shape
-    scratch = gdn.GdnScratch.empty(tokens, 16, heads, DEVICE)
+    scratch = gdn.GdnScratch.empty(tokens, tables.num_states, 16, heads, DEVICE)
     states = torch.empty(max(tables.num_states, 1), heads, 128, 128, device=DEVICE)
     out = torch.empty(tokens, heads, 128, dtype=torch.bfloat16, device=DEVICE)
     return lambda: gdn.gated_delta_rule(

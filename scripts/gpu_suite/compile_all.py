@@ -56,12 +56,15 @@ def launches(layout: str) -> dict[str, Callable[[], None]]:
     w, x = _empty(256), _empty(tokens, hidden)
 
     def recurrence() -> None:
-        b, a = delta[:, -2 * values : -values], delta[:, -values:]
-        gdn.gated_delta_rule(
-            _empty(tokens, width), b, a, _empty(values), _empty(values),
-            replace(tables, scans=(*tables.scans, *whole)),
-            num_key_heads=16, key_dim=128, value_dim=128,
-        )  # fmt: skip
+        longer = WorkTables.build(naive_tables([leaves(300, 3, [5, 20, 70])]), tile)
+        for cut in (tables, longer):
+            rows = cut.num_tokens
+            b, a = _empty(rows, 2 * values).chunk(2, dim=1)
+            gdn.gated_delta_rule(
+                _empty(rows, width), b, a, _empty(values), _empty(values),
+                replace(cut, scans=(*cut.scans, *whole)),
+                num_key_heads=16, key_dim=128, value_dim=128,
+            )  # fmt: skip
 
     def attend() -> None:
         for cut in (tables, short):

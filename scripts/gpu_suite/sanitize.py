@@ -56,7 +56,7 @@ def run_gdn(at: WorkTables) -> list[Tensor]:
     decay = [drawn(VALUE_HEADS), drawn(VALUE_HEADS)]
     found = []
     for ready in (True, False):
-        scratch = gdn.GdnScratch.empty(tokens, KEY_HEADS, VALUE_HEADS, DEVICE)
+        scratch = gdn.GdnScratch.empty(tokens, at.num_states, KEY_HEADS, VALUE_HEADS, DEVICE)
         units = scratch.units.view(tokens, -1) if ready else None
         found.append(
             gdn.gated_delta_rule(

@@ -26,7 +26,7 @@ def test_both_kernels_leave_the_same_matrices(name: str, heads: int, device: tor
     units = (units / units.norm(dim=-1, keepdim=True)).half()
     made = []
     for chunks in (gdn._chunks, hopper.chunks):
-        scratch = gdn.GdnScratch.empty(tables.num_tokens, KEY_HEADS, heads, device)
+        scratch = gdn.GdnScratch.empty(tables.num_tokens, 1, KEY_HEADS, heads, device)
         for tensor in (scratch.matrices, scratch.growth, scratch.blocks):
             tensor.fill_(float("nan"))
         scratch.units.copy_(units)

@@ -53,9 +53,10 @@ class GdnCase:
         """The kernels with every piece of scratch NaN-filled."""
         tokens, heads = self.b.shape
         device = self.qkv.device
-        scratch = gdn.GdnScratch.empty(tokens, self.key_heads, heads, device)
+        scratch = gdn.GdnScratch.empty(tokens, tables.num_states, self.key_heads, heads, device)
         for tensor in (scratch.units, scratch.matrices, scratch.growth, scratch.blocks):
             tensor.fill_(float("nan"))
+        scratch.flags.fill_(1)
         return gdn.gated_delta_rule(
             *self._args(),
             tables,

@@ -47,7 +47,9 @@ class Arena:
         self.states = torch.empty(
             room.states, heads, config.linear_key_dim, config.linear_value_dim, device=device
         )
-        self._scratch = GdnScratch.empty(room.tokens, config.linear_key_heads, heads, device)
+        self._scratch = GdnScratch.empty(
+            room.tokens, room.states, config.linear_key_heads, heads, device
+        )
         self.scores = torch.empty(room.readouts, room.width, device=device)
         self.num_bytes = self._own_bytes()
 
@@ -117,5 +119,5 @@ def arena_bytes(config: TextConfig, room: Room, device: torch.device) -> int:
     heads = config.linear_value_heads
     flat = 2 * sum(buffer_sizes(config, room).values())
     states = state_bytes(config, room.states)
-    scratch = GdnScratch.bytes_of(room.tokens, config.linear_key_heads, heads, device)
+    scratch = GdnScratch.bytes_of(room.tokens, room.states, config.linear_key_heads, heads, device)
     return flat + states + scratch + room.readouts * room.width * 4

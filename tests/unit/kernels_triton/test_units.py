@@ -47,7 +47,7 @@ def test_ready_unit_rows_take_the_place_of_those_columns() -> None:
     tables, on_device = work([leaves(3, 1, [2, 17])], CPU)
     case = GdnCase.of(tables, Inputs(), 1, 2, CPU)
     wanted = case.run(on_device)
-    scratch = gdn.GdnScratch.empty(tables.num_tokens, 1, 2, CPU)
+    scratch = gdn.GdnScratch.empty(tables.num_tokens, tables.num_states, 1, 2, CPU)
     rows = case.qkv[:, :256].float().view(-1, 2, 1, 128)
     unit = rows * torch.rsqrt(rows.square().sum(-1, keepdim=True) + 1e-6)
     scratch.units.copy_(unit.half())

@@ -1,9 +1,10 @@
 """The chunk work of `chunk_kernel` for SM 9.0: the same matrices, with every intermediate in shared
 memory or registers.
 
-One program takes (chunk, key head) pairs; a tile is always 64 tokens. Rows of a tile beyond the
-chunk are a neighbour's, or NaN: products contract over head width only, so they spoil nothing but
-their own rows and columns, and those are masked before anything is summed over tokens.
+One program takes (chunk, value heads of a key head) pairs; a tile is always 64 tokens. Rows of a
+tile beyond the chunk are a neighbour's, or NaN: products contract over head width only, so they
+spoil nothing but their own rows and columns, and those are masked before anything is summed over
+tokens.
 """
 
 import triton.language as tl
@@ -24,6 +25,7 @@ from systone.kernels import device
 TILE = gl.constexpr(64)
 BLOCK = gl.constexpr(16)  # diagonal blocks solved by substitution
 WIDTH = gl.constexpr(128)
+FLAGS_AT_ONCE = gl.constexpr(128)
 LOG2E = gl.constexpr(1.4426950408889634)
 TILE_BYTES = gl.constexpr(2 * 64 * 128 * 2)
 NARROW = gl.constexpr(gl.NVMMADistributedLayout([3, 0], [4, 1], [16, 64, 16]))
@@ -81,6 +83,16 @@ def _store_gates(
 
 
 @gluon.jit
+def _clear_flags(flag_ptr, flags):
+    layout: gl.constexpr = gl.BlockedLayout([1], [32], [4], [0])
+    i = gl.arange(0, FLAGS_AT_ONCE, layout=layout)
+    clear = gl.zeros([FLAGS_AT_ONCE], gl.int32, layout)
+    step = gl.num_programs(0) * FLAGS_AT_ONCE
+    for first in range(gl.program_id(0) * FLAGS_AT_ONCE, flags, step):
+        gl.store(flag_ptr + first + i, clear, mask=first + i < flags)
+
+
+@gluon.jit
 def _solve_blocks(blocks, COUNT: gl.constexpr):
     """Inverses of I + L of the strictly lower L in `blocks` [COUNT, 16, 16], in place, by
     substitution, row after row: a lane owns a column and meets every row by a broadcast load."""
@@ -116,14 +128,17 @@ def _join(inverse, lower, kept, below, other):
     return inverse - found
 
 
-@gluon.jit(do_not_specialize=["stride_a", "stride_b", "stride_growth"])
+@gluon.jit(do_not_specialize=["flags", "stride_a", "stride_b", "stride_growth"])
 def gdn_hopper_chunk_kernel(
     unit_tiles, a_ptr, b_ptr, log_ptr, bias_ptr, matrix_ptr, growth_ptr,
-    count_ptr, start_ptr, length_ptr, stride_a, stride_b, stride_growth, scale,
-    COUNT: gl.constexpr, HK: gl.constexpr, HV: gl.constexpr, ROOM: gl.constexpr,
+    count_ptr, start_ptr, length_ptr, flag_ptr, flags, stride_a, stride_b, stride_growth, scale,
+    COUNT: gl.constexpr, HK: gl.constexpr, HV: gl.constexpr, GROUP: gl.constexpr,
+    ROOM: gl.constexpr,
 ):  # fmt: skip
-    """Arguments of `gdn_chunk_kernel`, unit rows as a descriptor of [64, 128] tiles."""
-    GROUP: gl.constexpr = HV // HK
+    """Arguments of `gdn_chunk_kernel`, unit rows as a descriptor of [64, 128] tiles; a program
+    works for `GROUP` value heads of a key head at a time, ROOM that as a power of two. Clears the
+    flags of the scan that follows."""
+    UNITS: gl.constexpr = HV // GROUP  # of work, in a chunk
     TILES: gl.constexpr = 4 if GROUP < 3 else GROUP + 2
     # queries and keys are done with before tiles in their place are written, blocks before `below`
     # and `other` are
@@ -148,12 +163,13 @@ def gdn_hopper_chunk_kernel(
     cut: gl.constexpr = gl.reshape(
         gl.zeros([TILE, BLOCK], gl.float32, rows), [4, BLOCK, BLOCK]
     ).type.layout
-    items = gl.load(count_ptr + COUNT) * HK
+    _clear_flags(flag_ptr, flags)
+    items = gl.load(count_ptr + COUNT) * UNITS
     phase = 0
     for item in tl.range(gl.program_id(0), items, gl.num_programs(0), disable_licm=True):
-        chunk = item // HK
-        key = item % HK
-        head = key * GROUP
+        chunk = item // UNITS
+        head = item % UNITS * GROUP
+        key = head // (HV // HK)
         start = gl.load(start_ptr + chunk)
         length = gl.load(length_ptr + chunk)
         first = start.to(gl.int64)

@@ -69,27 +69,99 @@ def _fetch(
 
 
 @gluon.jit
-def _entry(run, turn):
-    """The place in the list of a program's `turn`-th entry: the shared ancestors, then its own."""
-    begin, own, shared, _ = run
-    return gl.where(turn < shared, begin + turn, own + turn - shared)
+def _share(range_ptr, place, part, parts):
+    """(first, count) of a program's entries among those of a place."""
+    begin = gl.load(range_ptr + place)
+    stop = gl.load(range_ptr + place + 1)
+    each = (stop - begin + parts - 1) // parts
+    first = begin + part * each
+    return first, gl.maximum(gl.minimum(each, stop - first), 0)
+
+
+@gluon.jit
+def _run(range_ptr, place, part, parts, WALK: gl.constexpr, PLACES: gl.constexpr):
+    """A program's entries in order, as (first, count) pairs: every entry of the first `WALK`
+    places, then its share of each of the next `PLACES`; and the sum of their counts."""
+    begin = gl.load(range_ptr + place)
+    turns = gl.load(range_ptr + place + WALK) - begin
+    run = ((begin, turns),)
+    for p in gl.static_range(PLACES):
+        share = _share(range_ptr, place + WALK + p, part, parts)
+        turns += share[1]
+        run = run + (share,)  # noqa: RUF005
+    return run, turns
+
+
+@gluon.jit
+def _entry(run, turn, PLACES: gl.constexpr):
+    """The place in the list of a program's `turn`-th entry."""
+    at = run[0][0] + turn
+    left = turn - run[0][1]
+    for p in gl.static_range(PLACES):
+        at = gl.where(left >= 0, run[1 + p][0] + left, at)
+        left -= run[1 + p][1]
+    return at
+
+
+@gluon.jit
+def _load_entry(entry_ptr, run, turn, turns, PLACES: gl.constexpr):
+    """(flat start, length, parent's slot, own slot); zeros beyond the last turn."""
+    entry = entry_ptr + _entry(run, turn, PLACES) * 4
+    inside = turn < turns
+    row = gl.load(entry, mask=inside, other=0)
+    length = gl.load(entry + 1, mask=inside, other=0)
+    parent = gl.load(entry + 2, mask=inside, other=0)
+    own = gl.load(entry + 3, mask=inside, other=0)
+    return row, length, parent, own
+
+
+@gluon.jit
+def _await(flag_ptr, needed):
+    """Returns once another program has released the flag (at once unless `needed`): what that one
+    stored before can be read.
+
+    Programs that share a head are all resident, and every one goes through the depths in order, so
+    the program waited for never waits for this one."""
+    missing = needed
+    while missing:
+        missing = _acquire(flag_ptr.to(gl.int64)) == 0
+
+
+@gluon.jit
+def _acquire(address):
+    return gl.inline_asm_elementwise(
+        "ld.acquire.gpu.global.b32 $0, [$1];", "=r,l", [address], dtype=gl.int32, is_pure=False,
+        pack=1,
+    )  # fmt: skip
+
+
+@gluon.jit
+def _release(flag_ptr):
+    """Sets a flag after everything the program's computing threads have stored; one thread does,
+    after their barrier."""
+    gl.inline_asm_elementwise(
+        """{
+        .reg .pred first;
+        .reg .u32 thread;
+        mov.u32 thread, %tid.x;
+        setp.eq.u32 first, thread, 0;
+        @first st.release.gpu.global.b32 [$1], 1;
+        mov.u32 $0, thread;
+        }""",
+        "=r,l", [flag_ptr.to(gl.int64)], dtype=gl.int32, is_pure=False, pack=1,
+    )  # fmt: skip
 
 
 @gluon.jit
 def _produce(
-    ring, ready, free, unit_tiles, v_tiles, matrix_tiles, growth_ptr, entry_ptr, run,
-    head, e0, HK: gl.constexpr, HV: gl.constexpr, STAGES: gl.constexpr,
+    ring, ready, free, unit_tiles, v_tiles, matrix_tiles, growth_ptr, entry_ptr, run, turns,
+    head, e0, HK: gl.constexpr, HV: gl.constexpr, PLACES: gl.constexpr, STAGES: gl.constexpr,
 ):  # fmt: skip
     """Fetches every chunk of the entries in order, as far ahead as the ring allows."""
-    turns = run[3]
     count = 0
-    entry = entry_ptr + _entry(run, 0) * 4
-    first = gl.load(entry, mask=turns > 0, other=0)
-    length = gl.load(entry + 1, mask=turns > 0, other=0)
+    first, length, _, _ = _load_entry(entry_ptr, run, 0, turns, PLACES)
     for turn in range(0, turns):
-        entry = entry_ptr + _entry(run, turn + 1) * 4
-        next_first = gl.load(entry, mask=turn + 1 < turns, other=0)
-        next_length = gl.load(entry + 1, mask=turn + 1 < turns, other=0)
+        next_first, next_length, _, _ = _load_entry(entry_ptr, run, turn + 1, turns, PLACES)
         for c in range(0, (length + CHUNK - 1) // CHUNK):
             row = first + c * CHUNK
             growth = _growth(growth_ptr, row, length - c * CHUNK)
@@ -176,22 +248,22 @@ def _step(
 
 @gluon.jit
 def _consume(
-    ring, ready, free, out_tile, out_tiles, growth_ptr, state_ptr, out_ptr, entry_ptr, run,
-    head, e0, scale, HV: gl.constexpr, LEAF: gl.constexpr, STAGES: gl.constexpr,
+    ring, ready, free, out_tile, out_tiles, growth_ptr, state_ptr, flag_ptr, out_ptr, entry_ptr,
+    run, turns, head, lane, e0, scale, HV: gl.constexpr, PLACES: gl.constexpr,
+    LEAVES: gl.constexpr, FLAGS: gl.constexpr, STAGES: gl.constexpr,
 ):  # fmt: skip
     e = gl.arange(0, BLOCK, layout=gl.SliceLayout(1, WIDE))
     d = gl.arange(0, WIDTH, layout=gl.SliceLayout(0, WIDE))
     inside = (e0 + e)[:, None] * WIDTH + d[None, :]
     state = gl.zeros([BLOCK, WIDTH], gl.float32, WIDE)
-    held = -1
+    held = -1  # the slot whose state `state` is
     count = 0
-    for turn in range(0, run[3]):
-        entry = entry_ptr + _entry(run, turn) * 4
-        row = gl.load(entry)
-        length = gl.load(entry + 1)
-        parent = gl.load(entry + 2)
-        own = gl.load(entry + 3)
+    row, length, parent, own = _load_entry(entry_ptr, run, 0, turns, PLACES)
+    for turn in range(0, turns):
+        then = _load_entry(entry_ptr, run, turn + 1, turns, PLACES)
         if (parent != held) | (parent < 0):
+            if FLAGS:
+                _await(flag_ptr + parent * (HV * (WIDTH // BLOCK)) + lane, parent >= 0)
             base = (gl.maximum(parent, 0).to(gl.int64) * HV + head) * (WIDTH * WIDTH)
             known = (inside >= 0) & (parent >= 0)
             state = gl.load(state_ptr + base + inside, mask=known, other=0.0)
@@ -204,44 +276,47 @@ def _consume(
             count += 1
         rest = length % CHUNK
         if rest > 0:
-            state = _step(state, ring, ready, free, out_tile, out_tiles, out_ptr, growth_ptr,
-                          count, row, rest, head, e0, scale, HV, STAGES,
-                          False, not LEAF)  # fmt: skip
+            if own < 0:
+                state = _step(state, ring, ready, free, out_tile, out_tiles, out_ptr, growth_ptr,
+                              count, row, rest, head, e0, scale, HV, STAGES,
+                              False, False)  # fmt: skip
+            elif not LEAVES:
+                state = _step(state, ring, ready, free, out_tile, out_tiles, out_ptr, growth_ptr,
+                              count, row, rest, head, e0, scale, HV, STAGES,
+                              False, True)  # fmt: skip
             count += 1
-        if LEAF:
-            held = gl.where(whole > 0, -1, parent)
-        else:
-            held = own
+        # a leaf of one chunk left the parent's state as it was: so a brother may begin at once
+        held = gl.where(own >= 0, own, gl.where(whole > 0, -1, parent))
+        if not LEAVES:  # noqa: SIM102 - decided when compiled
             if own >= 0:
                 base = (own.to(gl.int64) * HV + head) * (WIDTH * WIDTH)
                 gl.store(state_ptr + base + inside, state)
-            thread_barrier()  # the program's other threads may read it next
+                thread_barrier()  # the program's other threads may read it next
+                if FLAGS:
+                    _release(flag_ptr + own * (HV * (WIDTH // BLOCK)) + lane)
+        row, length, parent, own = then
     tma.store_wait(0)
 
 
-@gluon.jit(do_not_specialize=["begin_at", "split_at", "stop_at", "stride_growth"])
+@gluon.jit(do_not_specialize=["place", "stride_growth"])
 def gdn_hopper_scan_kernel(
     unit_tiles, v_tiles, matrix_tiles, out_tiles,
-    growth_ptr, state_ptr, out_ptr, range_ptr, begin_at, split_at, stop_at, entry_ptr,
-    stride_growth, scale,
-    HK: gl.constexpr, HV: gl.constexpr, LEAF: gl.constexpr, STAGES: gl.constexpr,
+    growth_ptr, state_ptr, flag_ptr, out_ptr, range_ptr, place, entry_ptr, stride_growth, scale,
+    HK: gl.constexpr, HV: gl.constexpr, WALK: gl.constexpr, PLACES: gl.constexpr,
+    LEAVES: gl.constexpr, FLAGS: gl.constexpr, STAGES: gl.constexpr,
 ):  # fmt: skip
-    """Arguments and work lists of `gdn_scan_kernel`; a program owns one (head, block of values)
-    and a run of entries."""
+    """Arrays of `gdn_scan_kernel`; a program owns one (head, block of values) and its run of
+    entries: all of the `WALK` places from `place` on, its share of the `PLACES` after those.
+
+    `LEAVES`: no entry leaves a state. `FLAGS`: a state may come from another program of this
+    launch, which sets flags [slot, lane] once it is stored; they are clear before."""
     BLOCKS: gl.constexpr = WIDTH // BLOCK
     lane = gl.program_id(0) % (HV * BLOCKS)
     part = gl.program_id(0) // (HV * BLOCKS)
     parts = gl.num_programs(0) // (HV * BLOCKS)
     head = lane // BLOCKS
     e0 = lane % BLOCKS * BLOCK
-    begin = gl.load(range_ptr + begin_at)
-    split = gl.load(range_ptr + split_at)
-    stop = gl.load(range_ptr + stop_at)
-    share = (stop - split + parts - 1) // parts
-    own = split + part * share
-    last = gl.minimum(own + share, stop)
-    shared = split - begin
-    run = (begin, own, shared, gl.where(own < last, shared + last - own, 0))
+    run, turns = _run(range_ptr, place, part, parts, WALK, PLACES)
 
     q_ring = gl.allocate_shared_memory(gl.float16, [STAGES, CHUNK, WIDTH], unit_tiles.layout)
     k_ring = gl.allocate_shared_memory(gl.float16, [STAGES, CHUNK, WIDTH], unit_tiles.layout)
@@ -260,10 +335,11 @@ def gdn_hopper_scan_kernel(
     growth = growth_ptr + head * stride_growth
     gl.warp_specialize(
         [
-            (_consume, (ring, ready, free, out_tile, out_tiles, growth, state_ptr, out_ptr,
-                        entry_ptr, run, head, e0, scale, HV, LEAF, STAGES)),
+            (_consume, (ring, ready, free, out_tile, out_tiles, growth, state_ptr, flag_ptr,
+                        out_ptr, entry_ptr, run, turns, head, lane, e0, scale, HV, PLACES, LEAVES,
+                        FLAGS, STAGES)),
             (_produce, (ring, ready, free, unit_tiles, v_tiles, matrix_tiles, growth, entry_ptr,
-                        run, head, e0, HK, HV, STAGES)),
+                        run, turns, head, e0, HK, HV, PLACES, STAGES)),
         ],
         [1],
         [24],

@@ -55,9 +55,10 @@ def gated_delta_rule(
     if out is None:
         out = torch.empty(tokens, heads, value_dim, dtype=qkv.dtype, device=qkv.device)
     if scratch is None:
-        scratch = GdnScratch.empty(tokens, num_key_heads, heads, qkv.device)
+        scratch = GdnScratch.empty(tokens, states.shape[0], num_key_heads, heads, qkv.device)
     assert states.is_contiguous()
     assert out.is_contiguous()
+    assert scratch.flags.shape[0] >= states.shape[0]
     if not units_ready:
         _units(qkv, scratch, num_key_heads)
     shared = (scratch, out, tables, num_key_heads, key_dim**-0.5)
