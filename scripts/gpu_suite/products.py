@@ -1,4 +1,4 @@
-"""Times matrix products of the 9B and 27B: ours by the table and by any tile, and cuBLAS."""
+"""Times matrix products of the 9B, 4B and 27B: ours by the table and by any tile, and cuBLAS."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ GATED = "gate_up"
 SHAPES = {
     "9b": {"qkvzba": (12352, 4096), "qgkv": (10240, 4096), "out": (4096, 4096),
            GATED: (24576, 4096), "down": (4096, 12288)},
+    "4b": {"qkvzba": (12352, 2560), "qgkv": (10240, 2560), "out": (2560, 4096),
+           GATED: (18432, 2560), "down": (2560, 9216)},
     "27b": {"qkvzba": (16480, 5120), "qgkv": (14336, 5120), "out": (5120, 6144),
             GATED: (34816, 5120), "down": (5120, 17408)},
 }  # fmt: skip

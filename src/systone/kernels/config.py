@@ -6,7 +6,7 @@ a device. The others follow M and are bit-neutral. KiB: shared memory one progra
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
@@ -15,7 +15,8 @@ from functools import lru_cache
 import torch
 
 from systone.errors import ConfigError
-from systone.kernels.gemm import tiles
+from systone.kernels.gemm import measured, tiles
+from systone.kernels.gemm.measured import Rows
 from systone.kernels.gemm.tiles import GemmTile
 
 
@@ -37,19 +38,20 @@ class KernelConfig:
     attention_warps: int
     attention_stages: int
     gated: tuple[GemmTile, ...] = ()  # the MLP's product with its activation; none: two launches
-    quicker: Mapping[tuple[int, int], tuple[int, int]] = field(default_factory=dict)
+    quicker: Rows = field(default_factory=dict)
+    gated_quicker: Rows = field(default_factory=dict)
 
     def gemm_tile(self, rows: int, outputs: int, processors: int) -> GemmTile:
         return tiles.quickest(self.gemm, rows, outputs, processors)
 
     def beats_library(self, rows: int, outputs: int, inputs: int) -> bool:
-        """Whether our product was measured to take less than cuBLASLt's. `quicker`: first and last
-        row count by (outputs, inputs)."""
-        first, last = self.quicker.get((outputs, inputs), (1, 0))
-        return first <= rows <= last
+        """Whether our product was measured to take less than cuBLASLt's."""
+        return rows in self.quicker.get((outputs, inputs), ())
 
-    def gated_tile(self, rows: int, outputs: int, processors: int) -> GemmTile | None:
+    def gated_tile(self, rows: int, outputs: int, inputs: int, processors: int) -> GemmTile | None:
         """None where product and activation are quicker apart. `outputs`: of a half."""
+        if rows in self.gated_quicker.get((outputs, inputs), ()):
+            return tiles.quickest(self.gated, rows, outputs, processors)
         return tiles.quickest_gated(self.gated, tiles.HOPPER_RATES, rows, outputs, processors)
 
 
@@ -70,7 +72,8 @@ SM90 = KernelConfig(
     8,
     2,
     tiles.HOPPER_GATED,
-    tiles.HOPPER_QUICKER,
+    measured.HOPPER_QUICKER,
+    measured.HOPPER_GATED_QUICKER,
 )
 SM100 = KernelConfig("sm100", 227, tiles.BLACKWELL, False, 64, 3, 1, 2, False, 128, 64, 8, 2)
 SM120 = KernelConfig("sm120", 99, tiles.SMALL_SHARED, False, 64, 1, 1, 1, False, 64, 32, 4, 1)

@@ -8,9 +8,10 @@ import pytest
 import torch
 
 from systone.execute import gpu_gemm
+from systone.execute.buckets import row_bucket
 from systone.execute.gpu_gemm import Products
 from systone.kernels import config
-from systone.kernels.gemm import gated
+from systone.kernels.gemm import gated, measured
 from systone.kernels.gemm import reference as gemm_reference
 from systone.kernels.gemm.tiles import GemmTile, Rates, quickest, quickest_gated
 from systone.kernels.swiglu import reference as swiglu_reference
@@ -59,11 +60,11 @@ def test_every_tile_fits_its_generation(table: config.KernelConfig) -> None:
         assert table.descriptors or not (tile.rest or tile.halves)
 
 
-@pytest.mark.parametrize(("rows", "library"), [(64, True), (65, False), (256, False), (257, True)])
+@pytest.mark.parametrize(("rows", "library"), [(64, True), (128, False), (192, True), (256, False)])
 def test_ours_multiplies_where_it_was_measured_to_be_quicker(
     rows: int, library: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    table = replace(config.SM90, hopper_gdn=False, quicker={(8, 16): (65, 256)})
+    table = replace(config.SM90, hopper_gdn=False, quicker={(8, 16): frozenset({128, 256})})
     monkeypatch.setattr(config, "SM90", table)
     called = []
     for name in ("cublaslt", "canonical"):
@@ -72,6 +73,20 @@ def test_ours_multiplies_where_it_was_measured_to_be_quicker(
     x, weight, out = torch.empty(rows, 16), torch.empty(8, 16), torch.empty(rows, 8)
     Products(fast={(8, 16)}).linear(x, weight, out)
     assert called == ["cublaslt" if library else "canonical"]
+
+
+def test_uneven_rounds_are_one_launch_where_that_was_measured_to_be_quicker() -> None:
+    rows, outputs, inputs = 448, 12288, 4096
+    assert config.SM90.gated_tile(rows, outputs, inputs, 132) is not None
+    plain = replace(config.SM90, gated_quicker={})
+    assert plain.gated_tile(rows, outputs, inputs, 132) is None
+    assert config.SM90.gated_tile(320, outputs, inputs, 132) is None
+
+
+def test_measured_row_counts_are_buckets() -> None:
+    for found in (measured.HOPPER_QUICKER, measured.HOPPER_GATED_QUICKER):
+        for rows in found.values():
+            assert {row_bucket(m) for m in rows} == rows
 
 
 @pytest.mark.parametrize("quick", [True, False])

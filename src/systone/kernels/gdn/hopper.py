@@ -17,7 +17,7 @@ from systone.kernels.work import CHUNKS, Scan, WorkTables
 
 CHUNK_PROGRAMS_PER_SM = 3
 CHUNK_OPTIONS = {"num_warps": 4, "maxnreg": 168}
-APART_TOKENS = 256  # so short a pass leaves multiprocessors idle: a program for every value head
+APART_TOKENS = 512  # so short a pass leaves multiprocessors idle: a program for every value head
 SCAN_STAGES = 3  # chunks on their way or at work: two thirds of a multiprocessor's memory
 _MOST_PLACES = 4  # of one launch: inner segments at two depths, short and long leaves
 

@@ -19,7 +19,7 @@ def gated(x: Tensor, weight: Tensor, *, out: Tensor | None = None) -> Tensor | N
     """`swiglu(linear(x, weight))` to the bit: x [M, K], weight [2N, K] = gate|up -> [M, N]; None
     where the product and the activation are quicker in two launches."""
     config, processors = table_of(x.device)
-    tile = config.gated_tile(x.shape[0], weight.shape[0] // 2, processors)
+    tile = config.gated_tile(x.shape[0], weight.shape[0] // 2, x.shape[1], processors)
     if tile is None or not describable(x, weight):
         return None
     return gated_with(x, weight, out, tile, processors)

@@ -95,9 +95,6 @@ HOPPER_GATED = (
     GemmTile(128, 128, 64, 8, 4, 11.9),
 )
 HOPPER_RATES = Rates(block_us=11.4, bytes_per_us=3.75e6)
-# (outputs, inputs): rows, first and last, at which ours takes 2 to 14 % less than cuBLASLt without
-# split-K, alone and among the products of a layer; 9B, then 27B.
-HOPPER_QUICKER = {(4096, 4096): (65, 128), (4096, 12288): (65, 128), (16480, 5120): (1, 64)}
 
 # Not measured: relative costs as on SM 9.0.
 AMPERE = (
