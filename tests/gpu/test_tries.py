@@ -64,6 +64,16 @@ def test_one_scan_over_a_pass_gives_the_bits_of_a_scan_per_depth(
     assert torch.equal(case.run(whole), case.run(on_device))
 
 
+def test_states_handed_over_inside_a_launch_are_always_there(device: torch.device) -> None:
+    """On SM 9.0 programs wait for each other's states: a hundred runs, bits of the walked form."""
+    requests = [rows_of([[37 + i, 5, 3 + j] for j in range(9)], seed=i) for i in range(40)]
+    tables, on_device = work(requests, device)
+    case = GdnCase.of(tables, Inputs(), 16, 32, device)
+    walked = case.run(replace(on_device, scans=(Scan.of_all(tables.inner_ptr.shape[0] - 1),)))
+    assert walked.isfinite().all()
+    assert all(torch.equal(case.run(on_device), walked) for _ in range(100))
+
+
 @pytest.mark.parametrize("name", PASSES)
 @pytest.mark.parametrize("heads", [16, 24])
 def test_short_attention_tiles_give_the_same_bits(
