@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from systone.kernels.work import Scan, WorkTables
-from tests.gpu.cases import Inputs, odd_passes, relative, work
+from tests.gpu.cases import Inputs, odd_passes, relative, rows_of, work
 from tests.gpu.trie_checks import AttentionCase, GdnCase, row_tokens
 
 PASSES = odd_passes()
