@@ -16,11 +16,11 @@ import logging
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, cast
 
 from systone import pipeline
 from systone.asking import request_of
@@ -30,8 +30,10 @@ from systone.device import DeviceThread, Source
 from systone.errors import EngineDownError
 from systone.models.base import ModelCard
 from systone.protocol.rules import WireLimits
+from systone.protocol.size import text_size
 from systone.protocol.types import Decision, Question, Request, Text
 from systone.schedule.budget import Batch
+from systone.schedule.lane import AT_ONCE_SIZE
 from systone.schedule.pool import WorkerPool
 from systone.schedule.scheduler import Scheduler
 from systone.schedule.tally import Tally
@@ -158,24 +160,54 @@ class Engine:
         """Raises what `submit` would raise for any request now: a look before parsing one."""
         self._running()[1].require_room()
 
-    def submit(self, request: Request, *, deadline_s: float | None = None) -> Pending:
+    def submit(
+        self,
+        request: Request,
+        *,
+        deadline_s: float | None = None,
+        settled: Callable[[Pending], None] | None = None,
+    ) -> Pending:
         """Accept one request, to be dispatched within `deadline_s` from now.
 
         Raises RequestError for an unknown model, CapacityError or DeadlineError if it can't be
         answered in time, EngineDownError if the engine isn't ready. Later errors come through the
-        future: RequestError, DeadlineError, CapacityError, EngineFaultError, EngineDownError."""
+        future: RequestError, DeadlineError, CapacityError, EngineFaultError, EngineDownError.
+
+        A request of little text that finds the engine idle is prepared here, on the caller's
+        thread, for about a millisecond at most. `settled` is called once with the future, on the
+        thread that gives it its outcome (this one, if preparing does): it must be quick."""
         catalog, scheduler = self._running()
         served = catalog.resolve(request.model)
         pending = Pending()
         deadline = None if deadline_s is None else self._clock() + deadline_s
         ticket = scheduler.admit(
-            served.name, deadline=deadline, future=pending, stamps=pending.stamps
+            served.name,
+            deadline=deadline,
+            future=pending,
+            stamps=pending.stamps,
+            size=text_size(request, AT_ONCE_SIZE),
         )
+        if settled is not None:
+            pending.add_done_callback(cast("Callable[[Future[Decision]], None]", settled))
         adapter = served.loaded.adapter
-        self._preparers.run(
-            lambda: pipeline.prepare(scheduler, adapter, request, ticket, self._clock)
-        )
+
+        def prepare() -> None:
+            pipeline.prepare(scheduler, adapter, request, ticket, self._clock)
+
+        if ticket.at_once:
+            self._prepare_here(prepare, pending)
+        else:
+            self._preparers.run(prepare)
         return pending
+
+    def _prepare_here(self, prepare: Callable[[], None], pending: Pending) -> None:
+        try:
+            prepare()
+        except Exception as error:  # as a worker's would be: see WorkerPool
+            self._crashed(error)
+        except BaseException:  # the caller's thread is being interrupted, by Ctrl-C for one
+            pending.cancel()
+            raise
 
     def decide(
         self,
@@ -239,7 +271,10 @@ class Engine:
             pipeline.finish(scheduler, adapter, batch.tickets, works, results, self._clock)
 
         if alone and len(batch.tickets) <= FINISHED_HERE:
-            finish()  # saves a hand-over when nothing else waits for this thread
+            try:
+                finish()  # saves a hand-over when nothing else waits for this thread
+            except BaseException as error:
+                self._crashed(error)
         else:
             self._finisher.run(finish)
 

@@ -19,6 +19,8 @@ __all__ = ["Lane"]
 
 GATHER_S = 0.02  # the longest wait for more requests to run between the parts of a long batch
 GATHERED = 0.5  # of the tokens of a full batch: enough not to wait
+AT_ONCE_SIZE = 4096  # characters: more are for a worker, however quick
+AT_ONCE_S = 0.001  # the longest that preparing should hold up an event loop
 TYPICAL_DECAY = 0.9  # weight of the past in the typical request's tokens
 
 
@@ -30,6 +32,7 @@ class Lane:
         self.budget = budget
         self.curve = TimeCurve()
         self.num_preparing = 0
+        self._preparing_s = TimeCurve()  # by characters
         self._waiting: OrderedDict[int, Ticket] = OrderedDict()
         self._load = Load()
         self._typical_tokens = 0.0
@@ -43,6 +46,8 @@ class Lane:
 
     def push(self, ticket: Ticket, cost: Cost) -> None:
         """Queue a prepared ticket behind the others."""
+        stamps = ticket.stamps
+        self._preparing_s.observe(ticket.size, stamps.prepare_end - stamps.prepare_start)
         ticket.cost = cost
         ticket.phase = Phase.WAITING
         self._waiting[id(ticket)] = ticket
@@ -51,6 +56,11 @@ class Lane:
         self._typical_tokens = (
             seen * TYPICAL_DECAY + cost.tokens * (1.0 - TYPICAL_DECAY) if seen else cost.tokens
         )
+
+    def prepares_at_once(self, size: int) -> bool:
+        """Whether a request of so many characters takes no longer to prepare than an event loop may
+        be held up, as those before it went."""
+        return size <= AT_ONCE_SIZE and self._preparing_s.estimate(size) <= AT_ONCE_S
 
     def remove(self, ticket: Ticket) -> None:
         """Take a ticket out wherever it stands; costs no device work."""

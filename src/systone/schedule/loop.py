@@ -93,7 +93,7 @@ class _Loop:
         if flying.flight is None or not flying.flight.waits:
             flying.seconds += self._clock() - began
             if not more:
-                self.conclude(flying, alone=False)
+                self.conclude(flying, alone=self._scheduler.nothing_waits())
             return more
         if enqueued:
             single = not more and flying.parts == 0

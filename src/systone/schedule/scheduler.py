@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from systone.errors import DeadlineError, EngineDownError, SystoneError
 from systone.schedule.admission import Admission
+from systone.schedule.bell import Bell
 from systone.schedule.budget import Batch, Budget, load_of
 from systone.schedule.fairness import DeficitRoundRobin
 from systone.schedule.health import Condition, Status
@@ -48,7 +49,9 @@ class Scheduler:
         self._turns = DeficitRoundRobin(tuple(budgets), quantum_s)
         self._clock = clock
         self._lock = threading.Lock()
-        self._work_or_end = threading.Condition(self._lock)
+        self._bell = Bell()  # for the device thread, rung with the lock released
+        self._asleep = False
+        self._resumable = False  # whether the device thread sleeps with a long batch half enqueued
         self._all_settled = threading.Condition(self._lock)
         self._condition = Condition()
         self._open: set[Ticket] = set()
@@ -66,13 +69,19 @@ class Scheduler:
             self._require_room()
 
     def admit(
-        self, name: str, *, deadline: float | None, future: Future[Any], stamps: Stamps
+        self,
+        name: str,
+        *,
+        deadline: float | None,
+        future: Future[Any],
+        stamps: Stamps,
+        size: int = 0,
     ) -> Ticket:
         """Accept a request for a model, or raise EngineDownError, CapacityError, DeadlineError.
 
         From here on the future gets exactly one outcome. Cancelling it before dispatch takes the
-        request out at no device cost."""
-        ticket = Ticket(name, deadline, future, stamps)
+        request out at no device cost. `size`: characters, see `Ticket.at_once`."""
+        ticket = Ticket(name, deadline, future, stamps, size=size)
         with self._lock:
             self._require_room()
             lane = self._lanes[name]
@@ -82,6 +91,7 @@ class Scheduler:
                 self._tally.refused["deadline"] += 1
                 raise
             lane.num_preparing += 1
+            ticket.at_once = not self._open and lane.prepares_at_once(size)
             self._open.add(ticket)
             self._tally.admitted += 1
         future.add_done_callback(lambda done: self._forget(ticket) if done.cancelled() else None)
@@ -94,6 +104,7 @@ class Scheduler:
                 return  # it was cancelled, it expired, or the engine failed meanwhile
             lane = self._lanes[ticket.lane]
             lane.num_preparing -= 1
+            refusal, ring = None, False
             try:
                 self._require_in_time(lane, cost, ticket.deadline)
             except SystoneError as error:
@@ -102,9 +113,11 @@ class Scheduler:
             else:
                 ticket.work = work
                 lane.push(ticket, cost)
-                self._work_or_end.notify()
-                return
-        self.settle(ticket, error=refusal)
+                ring = self._wakes()
+        if refusal is not None:
+            self.settle(ticket, error=refusal)
+        elif ring:
+            self._bell.ring()  # last: the device thread can't run until this one lets it
 
     def settle(
         self, ticket: Ticket, *, result: Any = None, error: BaseException | None = None
@@ -163,12 +176,19 @@ class Scheduler:
         """The device is done with the oldest part it was given."""
         with self._lock:
             self._occupied.remove(self._clock())
-            self._work_or_end.notify()
+            ring = (self._resumable or self._has_waiting()) and self._wakes()
+        if ring:
+            self._bell.ring()
 
     def idle(self) -> bool:
         """Whether the device has nothing to do."""
         with self._lock:
             return not self._occupied
+
+    def nothing_waits(self) -> bool:
+        """Whether no request is ready for the device."""
+        with self._lock:
+            return not self._has_waiting()
 
     def done(self, batch: Batch, seconds: float) -> None:
         """The device is done with a batch: charge the model and teach its time curve."""
@@ -233,7 +253,7 @@ class Scheduler:
             if not self._condition.move(Status.FAILED, reason):
                 return
             victims = list(self._open)
-            self._work_or_end.notify_all()
+        self._bell.ring()
         self._settle_all(victims, lambda: EngineDownError(f"the engine failed: {reason}"))
 
     def drain(self, timeout_s: float) -> bool:
@@ -251,7 +271,7 @@ class Scheduler:
         """End `take` for good."""
         with self._lock:
             self._stopped = True
-            self._work_or_end.notify_all()
+        self._bell.ring()
 
     # Helpers; all but `_settle_all` and `_forget` run under the lock.
 
@@ -280,17 +300,36 @@ class Scheduler:
         """Wait until something can be given to the device, or the end; False after `timeout_s`."""
         while (hold_s := self._turn_in_s(resumable)) != 0.0:
             known = [s for s in (hold_s, timeout_s) if s is not None]
-            woken = self._work_or_end.wait(min(known, default=None))
+            woken = self._sleep(min(known, default=None), resumable)
             if not woken and timeout_s is not None and (hold_s is None or timeout_s <= hold_s):
                 return False
         return True
+
+    def _sleep(self, timeout_s: float | None, resumable: bool) -> bool:
+        """Let go of the lock until the bell rings; False after `timeout_s`."""
+        self._asleep, self._resumable = True, resumable
+        self._lock.release()
+        try:
+            return self._bell.sleep(timeout_s)
+        finally:
+            self._lock.acquire()
+            self._asleep = self._resumable = False
+
+    def _wakes(self) -> bool:
+        """Whether the bell has to be rung: once for each sleep is enough."""
+        asleep, self._asleep = self._asleep, False
+        return asleep
+
+    def _has_waiting(self) -> bool:
+        return any(map(len, self._lanes.values()))
 
     def _turn_in_s(self, resumable: bool) -> float | None:
         """Seconds until the device should be given more; None: something has to happen first."""
         if self._ended():
             return 0.0
-        waiting = any(map(len, self._lanes.values()))
-        return self._occupied.turn_in_s(self._clock(), waiting=waiting, resumable=resumable)
+        return self._occupied.turn_in_s(
+            self._clock(), waiting=self._has_waiting(), resumable=resumable
+        )
 
     def _require_room(self) -> None:
         self._condition.require_ready()

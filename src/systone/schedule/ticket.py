@@ -57,7 +57,8 @@ class Ticket:
     """`lane`: the served model's name. `deadline`: when it must be dispatched by, or None.
 
     `work` is what the executor reads; it is dropped with the ticket's outcome so that a caller who
-    keeps the future doesn't keep the tokens."""
+    keeps the future doesn't keep the tokens. `at_once`: so little text, and nobody else about, that
+    the thread which brought it should prepare it: a hand-over to a worker would cost more."""
 
     lane: str
     deadline: float | None
@@ -66,6 +67,8 @@ class Ticket:
     phase: Phase = Phase.PREPARING
     cost: Cost | None = None
     work: Any = field(default=None, repr=False)
+    size: int = 0  # characters
+    at_once: bool = False
 
     def overdue(self, now: float) -> bool:
         return self.deadline is not None and now >= self.deadline

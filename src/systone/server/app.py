@@ -11,7 +11,6 @@ from __future__ import annotations
 import time
 
 from starlette.middleware.cors import CORSMiddleware
-from starlette.routing import Route, Router
 from starlette.types import ASGIApp
 
 from systone.config import ServerConfig
@@ -19,6 +18,7 @@ from systone.engine import Engine
 from systone.server.edge import Edge
 from systone.server.kev_routes import kev_routes
 from systone.server.metrics import Metrics
+from systone.server.routes import Routes
 from systone.server.service import Service
 
 __all__ = ["create_app"]
@@ -32,27 +32,30 @@ def create_app(engine: Engine, config: ServerConfig) -> ASGIApp:
     """An ASGI application over a started engine."""
     metrics = Metrics(engine)
     service = Service(engine, config, metrics)
-    router = Router(
-        [
-            Route("/v1/systemone", service.systemone, methods=["POST"]),
-            Route("/v1/decisions", service.decisions, methods=["POST"]),
-            Route("/v1/models", service.models, methods=["GET"]),
-            Route("/health", service.health, methods=["GET"]),
-            Route("/health/live", service.live, methods=["GET"]),
-            Route("/health/ready", service.ready, methods=["GET"]),
-            Route("/metrics", service.metrics, methods=["GET"]),
-            *(kev_routes(service) if config.dialect == "kev" else ()),
-        ],
-        redirect_slashes=False,
+    kev = config.dialect == "kev"
+    routes = Routes(
+        get={
+            "/v1/models": service.models,
+            "/health": service.health,
+            "/health/live": service.live,
+            "/health/ready": service.ready,
+            "/metrics": service.metrics,
+        },
+        post={
+            "/v1/systemone": service.systemone,
+            "/v1/decisions": service.decisions,
+            **(kev_routes(service) if kev else {}),
+        },
     )
     edge = Edge(
-        router,
+        routes,
         dialect=config.dialect,
         metrics=metrics,
         clock=time.monotonic,
         log_access=config.access_log,
+        wrapped=kev,
     )
-    if config.dialect != "kev":
+    if not kev:
         return edge
     return CORSMiddleware(
         edge,

@@ -1,22 +1,21 @@
 """The outermost ASGI layer: every request passes it, every error becomes a reply here, once.
 
-Owns request ids, Server-Timing, the translation of exceptions, and the one place that counts and
-logs a request. Knows no route and no body.
+Owns request ids, Server-Timing, the translation of exceptions, how a reply is put on the wire, and
+the one place that counts and logs a request. Knows no route and no body.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from functools import partial
 
-from starlette.exceptions import HTTPException
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
-from systone.errors import EngineFaultError, RequestError, SystoneError
+from systone.errors import EngineFaultError, SystoneError
 from systone.protocol.errors import form_of_path, render
-from systone.protocol.refusals import method_not_allowed, not_found
 from systone.protocol.types import Dialect
-from systone.server.call import Call, server_timing
+from systone.server.call import LINE, Call, Reply, server_timing
 from systone.server.metrics import Metrics
 
 __all__ = ["ClientLeftError", "Edge"]
@@ -35,16 +34,18 @@ class ClientLeftError(Exception):
 
 
 class Edge:
-    """`inner` is the router. `clock` is the engine's monotonic clock."""
+    """`inner` routes a call to its handler. `clock` is the engine's monotonic clock. `wrapped`:
+    another layer changes what is sent, so that replies have to go through it."""
 
     def __init__(
         self,
-        inner: ASGIApp,
+        inner: Callable[[Call], Awaitable[Reply]],
         *,
         dialect: Dialect,
         metrics: Metrics,
         clock: Callable[[], float],
         log_access: bool,
+        wrapped: bool = False,
     ) -> None:
         self._inner = inner
         self._dialect = dialect
@@ -53,75 +54,89 @@ class Edge:
         self._metrics = metrics
         self._clock = clock
         self._log_access = log_access
+        self._wrapped = wrapped
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             raise AssertionError("the server is configured for HTTP only")
-        scope["app"] = self  # makes starlette raise 404 and 405 instead of sending plain text
         form = form_of_path(scope["path"])
-        call = Call.begin(scope, self._clock(), form, self._id_headers)
-
-        async def send_marked(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                call.status = message["status"]
-                message["headers"] = [*message.get("headers", ()), *self._marks(call)]
-            await send(message)
-
+        call = Call.begin(scope, receive, self._clock(), form, self._id_headers)
+        line = None if self._wrapped else scope.get(LINE)
+        if line is not None and line.clear():
+            call.line, call.write = line, partial(self._write, call)
         try:
-            await self._inner(scope, receive, send_marked)
+            reply = await self._reply(call)
+            if reply is not None and not call.status and not self._write(call, reply):
+                await self._send(call, reply, send)
+        finally:
+            if call.line is not None:
+                call.line.end()
+            self._record(call)
+
+    async def _reply(self, call: Call) -> Reply | None:
+        """The reply to a call, whatever becomes of it; None if nobody waits for one."""
+        try:
+            return await self._inner(call)
         except ClientLeftError:
             call.left = True
+            return None
         except Exception as error:
-            if call.status:
-                raise  # the reply had begun: only the connection can still be ended
-            await self._refuse(_as_ours(error, scope, call), scope, call, send_marked)
-        finally:
-            self._record(scope, call)
+            refusal = render(_as_ours(error, call), dialect=self._dialect, form=call.form)
+            media_type = refusal.headers.pop("content-type")
+            return Reply(refusal.body, refusal.status, media_type, refusal.headers)
 
-    def _marks(self, call: Call) -> list[tuple[bytes, bytes]]:
+    def _write(self, call: Call, reply: Reply) -> bool:
+        """Put a reply on the wire past the event loop; from any thread. False if it can't be."""
+        if call.line is None:
+            return False
+        written = call.line.write(reply.status, self._headers(call, reply), _body(call, reply))
+        if written:
+            call.status = reply.status
+        return written
+
+    async def _send(self, call: Call, reply: Reply, send: Send) -> None:
+        call.status = reply.status
+        headers = self._headers(call, reply)
+        await send({"type": "http.response.start", "status": reply.status, "headers": headers})
+        await send({"type": "http.response.body", "body": _body(call, reply)})
+
+    def _headers(self, call: Call, reply: Reply) -> list[tuple[bytes, bytes]]:
         request_id = call.request_id.encode()
-        timing = server_timing(call.steps, self._clock() - call.arrived, self._whole)
-        marks = [
+        call.took_s = self._clock() - call.arrived
+        timing = server_timing(call.steps, call.took_s, self._whole)
+        headers = [
+            (b"content-type", reply.media_type.encode()),
+            (b"content-length", b"%d" % len(reply.body)),
             (b"x-typesafe-request-id", request_id),
             (b"x-request-id", request_id),
             (b"server-timing", timing.encode()),
         ]
-        marks += [(name.encode(), value.encode()) for name, value in call.headers.items()]
-        return marks
+        for name, value in (*reply.headers.items(), *call.headers.items()):
+            headers.append((name.encode(), value.encode()))
+        return headers
 
-    async def _refuse(self, error: SystoneError, scope: Scope, call: Call, send: Send) -> None:
-        reply = render(error, dialect=self._dialect, form=call.form)
-        headers = [(name.encode(), value.encode()) for name, value in reply.headers.items()]
-        headers.append((b"content-length", str(len(reply.body)).encode()))
-        await send({"type": "http.response.start", "status": reply.status, "headers": headers})
-        body = b"" if scope["method"] == "HEAD" else reply.body
-        await send({"type": "http.response.body", "body": body})
-
-    def _record(self, scope: Scope, call: Call) -> None:
-        took_s = self._clock() - call.arrived
+    def _record(self, call: Call) -> None:
+        took_s = call.took_s or self._clock() - call.arrived
         status = CLIENT_LEFT if call.left else call.status
-        self._metrics.observe(scope["path"], status, took_s, call.steps)
+        self._metrics.observe(call.path, status, took_s, call.steps)
         if self._log_access:
             access.info(
                 "%s %s %d %.1f ms %s",
-                scope["method"],
-                scope["path"],
+                call.method,
+                call.path,
                 status,
                 took_s * 1e3,
                 call.request_id,
             )
 
 
-def _as_ours(error: Exception, scope: Scope, call: Call) -> SystoneError:
-    """Starlette's and unexpected exceptions as errors of this package."""
+def _body(call: Call, reply: Reply) -> bytes:
+    return b"" if call.method == "HEAD" else reply.body
+
+
+def _as_ours(error: Exception, call: Call) -> SystoneError:
+    """An unexpected exception as an error of this package."""
     if isinstance(error, SystoneError):
         return error
-    if isinstance(error, HTTPException):
-        if error.status_code == 404:
-            return not_found(scope["path"])
-        if error.status_code == 405:
-            allow = (error.headers or {}).get("Allow", "")
-            return method_not_allowed(scope["method"], sorted(allow.split(", ")))
-        return RequestError.at((), error.detail, status=error.status_code, code="http_error")
     log.error("request %s broke", call.request_id, exc_info=error)
     return EngineFaultError("internal error", code="internal_error")

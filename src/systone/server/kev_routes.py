@@ -6,43 +6,41 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from starlette.requests import Request as HttpRequest
-from starlette.responses import Response
-from starlette.routing import Route
-
 from systone.protocol import kev_permute, systemone
 from systone.protocol.types import Decision, Usage
-from systone.server.service import JSON, Service
+from systone.server.call import Call, Reply
+from systone.server.routes import Handler
+from systone.server.service import Service
 
 __all__ = ["kev_routes"]
 
 
-def kev_routes(service: Service) -> list[Route]:
-    """The routes over a service."""
+def kev_routes(service: Service) -> dict[str, Handler]:
+    """The handlers over a service, by path."""
     routes = _KevRoutes(service)
-    return [
-        Route("/v1/systemone/permute", routes.permute, methods=["POST"]),
-        Route("/v1/systemone/separate", routes.separate, methods=["POST"]),
-    ]
+    return {
+        "/v1/systemone/permute": routes.permute,
+        "/v1/systemone/separate": routes.separate,
+    }
 
 
 class _KevRoutes:
     def __init__(self, service: Service) -> None:
         self._service = service
 
-    async def permute(self, http: HttpRequest) -> Response:
-        call = await self._service.parsed(http, kev_permute.parse)
-        decisions = await self._service.decide(http, call.requests)
-        return Response(kev_permute.render(call, decisions), media_type=JSON)
+    async def permute(self, call: Call) -> Reply:
+        asked = await self._service.parsed(call, kev_permute.parse)
+        decisions = await self._service.decide(call, asked.requests)
+        return Reply(kev_permute.render(asked, decisions))
 
-    async def separate(self, http: HttpRequest) -> Response:
-        request = await self._service.parsed(http, systemone.parse)
+    async def separate(self, call: Call) -> Reply:
+        request = await self._service.parsed(call, systemone.parse)
         alone = [
             replace(request, questions={name: question})
             for name, question in request.questions.items()
         ]
-        decisions = await self._service.decide(http, alone)
-        return self._service.reply(http, _joined(decisions), request.model)
+        decisions = await self._service.decide(call, alone)
+        return self._service.reply(call, _joined(decisions), request.model)
 
 
 def _joined(decisions: list[Decision]) -> Decision:

@@ -7,16 +7,15 @@ listens only once the engine can answer: until then a connection is refused, nev
 from __future__ import annotations
 
 import contextlib
-import json
 import socket
 from collections.abc import Iterator
 
 import uvicorn
 from starlette.types import ASGIApp
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from systone.config import ServerConfig
 from systone.errors import ConfigError
+from systone.server.connection import Connection
 
 __all__ = ["HttpServer", "bind", "http_server", "url_of"]
 
@@ -46,20 +45,6 @@ def url_of(sock: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-class _JsonErrors(HttpToolsProtocol):
-    """Answers what isn't HTTP at all in JSON too."""
-
-    def send_400_response(self, msg: str) -> None:
-        detail = {"error_type": "api_usage_error", "message": msg, "code": "invalid_http"}
-        body = json.dumps({"detail": detail}).encode()
-        head = (
-            "HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\n"
-            f"content-length: {len(body)}\r\nconnection: close\r\n\r\n"
-        )
-        self.transport.write(head.encode() + body)
-        self.transport.close()
-
-
 class HttpServer(uvicorn.Server):
     """uvicorn, with signals left to the lifecycle (which drains before it stops listening)."""
 
@@ -72,7 +57,7 @@ def http_server(app: ASGIApp, config: ServerConfig) -> HttpServer:
     return HttpServer(
         uvicorn.Config(
             app,
-            http=_JsonErrors,
+            http=Connection,
             ws="none",
             lifespan="off",
             log_config=None,

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from starlette.requests import Request as HttpRequest
-
 from systone.protocol.body import decode_body, media_kind
 from systone.protocol.multipart import split_multipart
 from systone.protocol.refusals import body_too_large, unsupported_media_type
+from systone.server.call import Call
 from systone.server.edge import ClientLeftError
 
 __all__ = ["Sent", "read_sent", "unpack"]
@@ -27,19 +26,19 @@ class Sent:
     encoding: str | None
 
 
-async def read_sent(http: HttpRequest, max_bytes: int) -> Sent:
+async def read_sent(call: Call, max_bytes: int) -> Sent:
     """Raises RequestError (413, 415), ClientLeftError if the caller went away meanwhile."""
-    content_type = http.headers.get("content-type")
+    content_type = call.header(b"content-type")
     media_kind(content_type)  # refuses before the body is read
     _require_utf8(content_type)
-    length = http.headers.get("content-length", "")
+    length = call.header(b"content-length") or ""
     if length.isdecimal() and int(length) > max_bytes:
         raise body_too_large(max_bytes)
     chunks: list[bytes] = []
     size = 0
     more = True
     while more:
-        message = await http.receive()
+        message = await call.receive()
         if message["type"] == "http.disconnect":
             raise ClientLeftError
         chunk = message.get("body", b"")
@@ -49,7 +48,7 @@ async def read_sent(http: HttpRequest, max_bytes: int) -> Sent:
             raise body_too_large(max_bytes)
         chunks.append(chunk)
     data = chunks[0] if len(chunks) == 1 else b"".join(chunks)
-    return Sent(data, content_type, http.headers.get("content-encoding"))
+    return Sent(data, content_type, call.header(b"content-encoding"))
 
 
 def unpack(sent: Sent, max_bytes: int) -> tuple[bytes, dict[str, bytes]]:

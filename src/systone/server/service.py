@@ -10,12 +10,9 @@ import asyncio
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from dataclasses import replace
 from typing import TypeVar
-
-from starlette.requests import Request as HttpRequest
-from starlette.responses import Response
 
 from systone import __version__
 from systone.config import ServerConfig
@@ -25,17 +22,16 @@ from systone.protocol import decisions, jsontext, kev_models, systemone
 from systone.protocol import models as listing
 from systone.protocol.types import Decision, Request
 from systone.server.auth import KeyCheck
-from systone.server.call import Call, call_of
+from systone.server.call import Call, Reply
 from systone.server.metrics import Metrics
 from systone.server.reading import Sent, read_sent, unpack
 from systone.server.status import health_body, live_status, ready_status
-from systone.server.waiting import wait_for
+from systone.server.waiting import Watch
 
 __all__ = ["Service"]
 
 INLINE_BYTES = 32 * 1024
 MAX_DEADLINE_MS = 3_600_000
-JSON = "application/json"
 
 T = TypeVar("T")
 
@@ -51,16 +47,16 @@ class Service:
         self._keys = KeyCheck(config.api_key, config.dialect)
         self._parsers = ThreadPoolExecutor(2, thread_name_prefix="systone-parse")
 
-    async def systemone(self, http: HttpRequest) -> Response:
-        request = await self.parsed(http, systemone.parse)
-        (decision,) = await self.decide(http, [request])
-        return self.reply(http, decision, request.model)
+    async def systemone(self, call: Call) -> Reply:
+        request = await self.parsed(call, systemone.parse)
+        return await self._answered(
+            call, request, lambda decision: self.reply(call, decision, request.model)
+        )
 
-    async def parsed(self, http: HttpRequest, parse: Callable[..., T]) -> T:
+    async def parsed(self, call: Call, parse: Callable[..., T]) -> T:
         """The body by a parser of the protocol, which takes the JSON text, then `dialect`, `parts`,
         `limits` and `strict` by name."""
-        call = call_of(http.scope)
-        sent = await self._receive(http)
+        sent = await self._receive(call)
 
         def read() -> T:
             data, parts = unpack(sent, self._config.max_body_bytes)
@@ -74,31 +70,79 @@ class Service:
 
         return await self._timed(call, sent, read)
 
-    async def decide(self, http: HttpRequest, requests: Sequence[Request]) -> list[Decision]:
-        """Decisions of several requests of one call, in order; all of them or an error."""
-        call, left_s = call_of(http.scope), self._left_s(http)
-        pending: list[Pending] = []
+    async def _answered(
+        self, call: Call, request: Request, made: Callable[[Decision], Reply]
+    ) -> Reply:
+        """The reply to one request, or its error. The thread that settles the request makes the
+        reply and, where the connection lets it, puts it on the wire, so that nobody waits for the
+        event loop to wake up."""
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[Reply] = loop.create_future()
+
+        def make(pending: Pending) -> Reply:
+            call.steps.update(pending.stamps.durations_s())
+            decision = pending.result()
+            call.headers["x-systone-model"] = self._engine.exact_name(decision.model)
+            reply = made(decision)
+            if call.write is not None and not call.left:
+                call.write(reply)
+            return reply
+
+        def settled(pending: Pending) -> None:
+            try:
+                outcome: Reply | BaseException = make(pending)
+            except BaseException as error:  # for the task that waits
+                outcome = error
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(_resolve, answer, outcome)
+
+        pending: Pending | None = None
+        request, left_s = self._named(request), self._left_s(call)
+
+        def leave() -> None:
+            if pending is not None:
+                pending.cancel()  # one that is done stays done
+
         try:
-            pending.extend(
-                self._engine.submit(self._named(request), deadline_s=left_s) for request in requests
-            )
-            decisions = [await wait_for(each, http.receive, call) for each in pending]
+            with Watch(call, leave):
+                # last of all: once the device thread is told, it waits for this one to let it run
+                pending = self._engine.submit(request, deadline_s=left_s, settled=settled)
+                return await answer
         finally:
+            leave()
+
+    async def decide(self, call: Call, requests: Sequence[Request]) -> list[Decision]:
+        """Decisions of several requests of one call, in order; all of them or an error."""
+        left_s = self._left_s(call)
+        pending: list[Pending] = []
+
+        def leave() -> None:
             for each in pending:
                 each.cancel()  # those that are done stay done
+
+        try:
+            with Watch(call, leave):
+                pending.extend(
+                    self._engine.submit(self._named(request), deadline_s=left_s)
+                    for request in requests
+                )
+                decisions = [await asyncio.wrap_future(each) for each in pending]
+        finally:
+            leave()
+            for each in pending:
                 call.steps.update(each.stamps.durations_s())
         call.headers["x-systone-model"] = self._engine.exact_name(decisions[0].model)
         return decisions
 
-    def reply(self, http: HttpRequest, decision: Decision, asked_model: str | None) -> Response:
+    def reply(self, call: Call, decision: Decision, asked_model: str | None) -> Reply:
         """A decision as the 200 body of the server's dialect."""
         body = systemone.render(
             decision,
             dialect=self._config.dialect,
-            extras=self._extras(http),
+            extras=self._extras(call),
             asked_model=asked_model,
         )
-        return Response(body, media_type=JSON)
+        return Reply(body)
 
     def _named(self, request: Request) -> Request:
         """In the kev dialect a model's name is only echoed: one that isn't served means the
@@ -109,9 +153,9 @@ class Service:
             return request
         return replace(request, model=None)
 
-    async def decisions(self, http: HttpRequest) -> Response:
-        call, dialect = call_of(http.scope), self._config.dialect
-        sent = await self._receive(http)
+    async def decisions(self, call: Call) -> Reply:
+        dialect = self._config.dialect
+        sent = await self._receive(call)
 
         def parse() -> tuple[Request, decisions.DecisionsCall]:
             data, parts = unpack(sent, self._config.max_body_bytes)
@@ -125,15 +169,17 @@ class Service:
             )
 
         request, asked = await self._timed(call, sent, parse)
-        (decision,) = await self.decide(http, [request])
-        body = decisions.render(decision, asked, extras=self._extras(http))
-        return Response(body, media_type=JSON)
+        return await self._answered(
+            call,
+            request,
+            lambda decision: Reply(decisions.render(decision, asked, extras=self._extras(call))),
+        )
 
-    async def models(self, http: HttpRequest) -> Response:
-        self._keys.require(http.headers.get("authorization"))
+    async def models(self, call: Call) -> Reply:
+        self._keys.require(call.header(b"authorization"))
         if self._config.dialect == "kev":
-            return Response(kev_models.render(self._running()), media_type=JSON)
-        return Response(listing.render(self._engine.cards), media_type=JSON)
+            return Reply(kev_models.render(self._running()))
+        return Reply(listing.render(self._engine.cards))
 
     def _running(self) -> Iterator[kev_models.Running]:
         """Every served model as it runs now."""
@@ -143,30 +189,30 @@ class Service:
             batches = lanes[card.name].batches if card.name in lanes else 0
             yield kev_models.Running(card, card.own, modes[card.name], batches)
 
-    async def health(self, _http: HttpRequest) -> Response:
+    async def health(self, _: Call) -> Reply:
         body = jsontext.dumps(health_body(self._engine, __version__))
-        return Response(body, ready_status(self._engine), media_type=JSON)
+        return Reply(body, ready_status(self._engine))
 
-    async def live(self, _http: HttpRequest) -> Response:
+    async def live(self, _: Call) -> Reply:
         return self._brief(live_status(self._engine))
 
-    async def ready(self, _http: HttpRequest) -> Response:
+    async def ready(self, _: Call) -> Reply:
         return self._brief(ready_status(self._engine))
 
-    async def metrics(self, _http: HttpRequest) -> Response:
-        return Response(self._metrics.page(), media_type=self._metrics.content_type)
+    async def metrics(self, _: Call) -> Reply:
+        return Reply(self._metrics.page(), media_type=self._metrics.content_type)
 
-    def _brief(self, status: int) -> Response:
+    def _brief(self, status: int) -> Reply:
         health = self._engine.health()
         body = jsontext.dumps({"status": health.status, "reason": health.reason})
-        return Response(body, status, media_type=JSON)
+        return Reply(body, status)
 
-    async def _receive(self, http: HttpRequest) -> Sent:
+    async def _receive(self, call: Call) -> Sent:
         """The body of a caller with a key, if the engine has room for another request at all."""
-        self._keys.require(http.headers.get("authorization"))
+        self._keys.require(call.header(b"authorization"))
         try:
-            async with asyncio.timeout(self._left_s(http)):
-                sent = await read_sent(http, self._config.max_body_bytes)
+            async with asyncio.timeout(self._left_s(call)):
+                sent = await read_sent(call, self._config.max_body_bytes)
         except TimeoutError:
             raise DeadlineError("the deadline passed before the body had arrived") from None
         self._engine.require_room()
@@ -181,20 +227,20 @@ class Service:
         finally:
             call.steps["parse"] = time.monotonic() - began
 
-    def _left_s(self, http: HttpRequest) -> float | None:
+    def _left_s(self, call: Call) -> float | None:
         """Seconds left of the request's deadline, which runs from its headers' arrival."""
-        deadline_s = _deadline_s(http, self._config.deadline_s)
+        deadline_s = _deadline_s(call, self._config.deadline_s)
         if deadline_s is None:
             return None
-        return deadline_s - (time.monotonic() - call_of(http.scope).arrived)
+        return deadline_s - (time.monotonic() - call.arrived)
 
-    def _extras(self, http: HttpRequest) -> bool:
-        return self._config.extras or http.headers.get("x-systone-extras") == "1"
+    def _extras(self, call: Call) -> bool:
+        return self._config.extras or call.header(b"x-systone-extras") == "1"
 
 
-def _deadline_s(http: HttpRequest, default_s: float | None) -> float | None:
+def _deadline_s(call: Call, default_s: float | None) -> float | None:
     """The caller's own deadline (`x-systone-deadline-ms`, from the headers' arrival), if sent."""
-    text = http.headers.get("x-systone-deadline-ms")
+    text = call.header(b"x-systone-deadline-ms")
     if text is None:
         return default_s
     if not (re.fullmatch(r"[0-9]{1,7}", text) and 1 <= int(text) <= MAX_DEADLINE_MS):
@@ -204,3 +250,15 @@ def _deadline_s(http: HttpRequest, default_s: float | None) -> float | None:
             status=400,
         )
     return int(text) / 1e3
+
+
+def _resolve(answer: asyncio.Future[Reply], outcome: Reply | BaseException) -> None:
+    """On the event loop: wake the task that waits, if it still does."""
+    if answer.done():
+        return
+    if isinstance(outcome, Reply):
+        answer.set_result(outcome)
+    elif isinstance(outcome, CancelledError):
+        answer.cancel()
+    else:
+        answer.set_exception(outcome)

@@ -1,43 +1,58 @@
-"""Waiting for an answer while watching the caller: one who leaves takes the request with them.
+"""Watching the caller while the engine works: one who leaves takes the request with them.
 
 A caller that disconnects before dispatch costs no device work; one that leaves later doesn't
-disturb the batch, the answer is dropped.
+disturb the batch, the answer is dropped. The watch starts late, as most answers come before it.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self
 
-from starlette.types import Receive
-
-from systone.engine import Pending
-from systone.protocol.types import Decision
 from systone.server.call import Call
 from systone.server.edge import ClientLeftError
 
-__all__ = ["wait_for"]
+__all__ = ["Watch"]
+
+WATCH_AFTER_S = 0.01
 
 
-async def wait_for(pending: Pending, receive: Receive, call: Call) -> Decision:
-    """The decision. Raises what the engine settled on, or ClientLeftError."""
-    watch = asyncio.create_task(_watch(pending, receive, call))
-    try:
-        decision = await asyncio.wrap_future(pending)
-    except asyncio.CancelledError:
-        if call.left:
+class Watch:
+    """Around the wait for an answer: `leave` is called when the caller does. Raises ClientLeftError
+    at the end of the block if they did."""
+
+    def __init__(self, call: Call, leave: Callable[[], None]) -> None:
+        self._call = call
+        self._leave = leave
+        self._task: asyncio.Task[None] | None = None
+
+    def __enter__(self) -> Self:
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(WATCH_AFTER_S, self._start)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._timer.cancel()
+        if self._task is not None:
+            self._task.cancel()
+        # a CancelledError that isn't the caller's doing is this very task's: it goes on
+        if self._call.left and (kind is None or issubclass(kind, asyncio.CancelledError)):
             raise ClientLeftError from None
-        raise  # this very task is being cancelled
-    finally:
-        watch.cancel()
-    if call.left:
-        raise ClientLeftError
-    return decision
 
+    def _start(self) -> None:
+        self._task = asyncio.create_task(self._watch())
 
-async def _watch(pending: Pending, receive: Receive, call: Call) -> None:
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            call.left = True
-            pending.cancel()
-            return
+    async def _watch(self) -> None:
+        while True:
+            message = await self._call.receive()
+            if message["type"] == "http.disconnect":
+                self._call.left = True
+                self._leave()
+                return

@@ -1,0 +1,123 @@
+"""A connection: uvicorn's, with replies that any thread may write whole, and errors in JSON.
+
+The thread that has made a reply writes it to the socket itself, in one piece: waking the event loop
+to do it would keep the caller waiting, and a head and a body sent apart cost two system calls.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+from uvicorn.protocols.http.httptools_impl import (
+    STATUS_LINE,
+    HttpToolsProtocol,
+    RequestResponseCycle,
+)
+
+from systone.server.call import LINE
+
+__all__ = ["Connection"]
+
+
+class Connection(HttpToolsProtocol):
+    """`connection_lost` comes before the transport closes its socket, so a thread that writes under
+    the lock, and only while the connection is open, never writes to another's descriptor."""
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self.wire = threading.Lock()
+        self.descriptor: int | None = transport.get_extra_info("socket").fileno()
+        self._line: _Line | None = None
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._shut()
+        super().connection_lost(exc)
+
+    def on_headers_complete(self) -> None:
+        if self._line is not None:
+            self._line.settle()  # its reply is out, though the loop hasn't come to it yet
+        super().on_headers_complete()
+        self._line = _Line(self, self.cycle)
+        scope: Any = self.scope
+        scope[LINE] = self._line  # before the task that reads it runs
+
+    def send_400_response(self, msg: str) -> None:
+        """Answers what isn't HTTP at all in JSON too."""
+        self._shut()
+        detail = {"error_type": "api_usage_error", "message": msg, "code": "invalid_http"}
+        body = json.dumps({"detail": detail}).encode()
+        head = (
+            "HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\n"
+            f"content-length: {len(body)}\r\nconnection: close\r\n\r\n"
+        )
+        self.transport.write(head.encode() + body)
+        self.transport.close()
+
+    def _shut(self) -> None:
+        """No other thread writes from here on."""
+        with self.wire:
+            self.descriptor = None
+
+
+class _Line:
+    """One exchange's way past the event loop. See `call.Line`."""
+
+    def __init__(self, connection: Connection, cycle: RequestResponseCycle) -> None:
+        self._connection = connection
+        self._cycle = cycle
+        self._written = self._ended = False
+
+    def clear(self) -> bool:
+        transport = self._connection.transport
+        return not (
+            self._cycle.waiting_for_100_continue
+            or transport.is_closing()
+            or transport.get_write_buffer_size()
+        )
+
+    def write(self, status: int, headers: Sequence[tuple[bytes, bytes]], body: bytes) -> bool:
+        cycle, connection = self._cycle, self._connection
+        parts = [STATUS_LINE[status]]
+        for name, value in (*cycle.default_headers, *headers):
+            parts += (name, b": ", value, b"\r\n")
+        parts.append(b"\r\n" if cycle.keep_alive else b"connection: close\r\n\r\n")
+        parts.append(body)
+        data = b"".join(parts)
+        with connection.wire:
+            if self._written or self._ended or connection.descriptor is None:
+                return False
+            self._written = True
+            try:
+                sent = os.write(connection.descriptor, data)
+            except OSError:
+                sent = 0  # full, or broken: the transport finds out which
+            if sent < len(data):  # told under the lock: before whatever follows this reply
+                connection.loop.call_soon_threadsafe(self._finish, data[sent:])
+        return True
+
+    def end(self) -> None:
+        with self._connection.wire:
+            self._ended = True
+        self.settle()
+
+    def settle(self) -> None:
+        """On the event loop: what uvicorn does after a reply, if it was written here."""
+        cycle = self._cycle
+        with self._connection.wire:  # not in the middle of a write
+            written = self._written
+        if not written or cycle.response_complete:
+            return
+        cycle.response_started = cycle.response_complete = True
+        cycle.message_event.set()
+        if not cycle.keep_alive:
+            self._connection.transport.close()
+        cycle.on_response()
+
+    def _finish(self, rest: bytes) -> None:
+        """On the event loop: what the socket didn't take at once."""
+        if not self._connection.transport.is_closing():
+            self._connection.transport.write(rest)
