@@ -25,16 +25,22 @@ _SANE_ID = re.compile(rb"[A-Za-z0-9._:\-]{1,128}")
 
 
 class Line(Protocol):
-    """Writes one exchange's reply whole, past the event loop."""
+    """One exchange's direct way to its connection. All but `write` are for the event loop."""
+
+    def take_body(self) -> bytes | None:
+        """The body, once, if all of it has arrived."""
+
+    def watch(self, lost: Callable[[], None]) -> None:
+        """`lost` is called when the caller disconnects before the exchange ends."""
 
     def clear(self) -> bool:
-        """On the event loop, when the exchange's turn has come: whether `write` may be used."""
+        """When the exchange's turn has come: whether `write` may be used."""
 
     def write(self, status: int, headers: Sequence[tuple[bytes, bytes]], body: bytes) -> bool:
-        """From any thread. False: nothing was written, and nothing will be."""
+        """The whole reply, from any thread. False: nothing was written, and nothing will be."""
 
     def end(self) -> None:
-        """On the event loop, once: nothing more is written; the exchange is over if it was."""
+        """Nothing more is written here; the exchange is over if the reply was."""
 
 
 @dataclass(frozen=True, slots=True)

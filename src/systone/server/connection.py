@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import (
@@ -31,11 +31,14 @@ class Connection(HttpToolsProtocol):
         super().connection_made(transport)
         self.wire = threading.Lock()
         self.descriptor: int | None = transport.get_extra_info("socket").fileno()
+        self.lost: Callable[[], None] | None = None  # of the exchange whose turn it is
         self._line: _Line | None = None
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._shut()
         super().connection_lost(exc)
+        if self.lost is not None:
+            self.lost()
 
     def on_headers_complete(self) -> None:
         if self._line is not None:
@@ -71,6 +74,20 @@ class _Line:
         self._cycle = cycle
         self._written = self._ended = False
 
+    def take_body(self) -> bytes | None:
+        cycle = self._cycle
+        if cycle.more_body or cycle.waiting_for_100_continue or cycle.disconnected:
+            return None
+        cycle.flow.resume_reading()  # a long body stopped it, and a caller's leaving must be seen
+        cycle.message_event.clear()
+        body, cycle.body = bytes(cycle.body), bytearray()
+        return body
+
+    def watch(self, lost: Callable[[], None]) -> None:
+        self._connection.lost = lost
+        if self._cycle.disconnected:
+            lost()
+
     def clear(self) -> bool:
         transport = self._connection.transport
         return not (
@@ -102,6 +119,7 @@ class _Line:
     def end(self) -> None:
         with self._connection.wire:
             self._ended = True
+        self._connection.lost = None
         self.settle()
 
     def settle(self) -> None:

@@ -61,16 +61,17 @@ class Edge:
             raise AssertionError("the server is configured for HTTP only")
         form = form_of_path(scope["path"])
         call = Call.begin(scope, receive, self._clock(), form, self._id_headers)
-        line = None if self._wrapped else scope.get(LINE)
-        if line is not None and line.clear():
-            call.line, call.write = line, partial(self._write, call)
+        call.line = line = scope.get(LINE)
+        if line is not None and not self._wrapped and line.clear():
+            call.write = partial(self._write, call)
         try:
             reply = await self._reply(call)
-            if reply is not None and not call.status and not self._write(call, reply):
+            out = reply is None or call.status or (call.write is not None and call.write(reply))
+            if reply is not None and not out:
                 await self._send(call, reply, send)
         finally:
-            if call.line is not None:
-                call.line.end()
+            if line is not None:
+                line.end()
             self._record(call)
 
     async def _reply(self, call: Call) -> Reply | None:
@@ -87,8 +88,7 @@ class Edge:
 
     def _write(self, call: Call, reply: Reply) -> bool:
         """Put a reply on the wire past the event loop; from any thread. False if it can't be."""
-        if call.line is None:
-            return False
+        assert call.line is not None
         written = call.line.write(reply.status, self._headers(call, reply), _body(call, reply))
         if written:
             call.status = reply.status

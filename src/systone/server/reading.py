@@ -6,7 +6,9 @@ The rest of it is left to the HTTP layer, which discards it. Sizes are bytes.
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
+from functools import lru_cache
 
 from systone.protocol.body import decode_body, media_kind
 from systone.protocol.multipart import split_multipart
@@ -26,14 +28,24 @@ class Sent:
     encoding: str | None
 
 
-async def read_sent(call: Call, max_bytes: int) -> Sent:
-    """Raises RequestError (413, 415), ClientLeftError if the caller went away meanwhile."""
+async def read_sent(call: Call, max_bytes: int, left_s: float | None) -> Sent:
+    """Raises RequestError (413, 415), ClientLeftError if the caller went away meanwhile,
+    TimeoutError."""
     content_type = call.header(b"content-type")
-    media_kind(content_type)  # refuses before the body is read
-    _require_utf8(content_type)
+    _require_readable(content_type)  # refuses before the body is read
     length = call.header(b"content-length") or ""
     if length.isdecimal() and int(length) > max_bytes:
         raise body_too_large(max_bytes)
+    data = call.line.take_body() if call.line is not None else None
+    if data is None:
+        async with asyncio.timeout(left_s):
+            data = await _read(call, max_bytes)
+    elif len(data) > max_bytes:
+        raise body_too_large(max_bytes)
+    return Sent(data, content_type, call.header(b"content-encoding"))
+
+
+async def _read(call: Call, max_bytes: int) -> bytes:
     chunks: list[bytes] = []
     size = 0
     more = True
@@ -47,8 +59,7 @@ async def read_sent(call: Call, max_bytes: int) -> Sent:
         if size > max_bytes:
             raise body_too_large(max_bytes)
         chunks.append(chunk)
-    data = chunks[0] if len(chunks) == 1 else b"".join(chunks)
-    return Sent(data, content_type, call.header(b"content-encoding"))
+    return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
 
 def unpack(sent: Sent, max_bytes: int) -> tuple[bytes, dict[str, bytes]]:
@@ -59,8 +70,11 @@ def unpack(sent: Sent, max_bytes: int) -> tuple[bytes, dict[str, bytes]]:
     return data, {}
 
 
-def _require_utf8(content_type: str | None) -> None:
-    """JSON is UTF-8 (RFC 8259); another declared charset is refused, not guessed around."""
+@lru_cache(64)  # of what was accepted: callers send the same few
+def _require_readable(content_type: str | None) -> None:
+    """A media type that is read here. JSON is UTF-8 (RFC 8259); another declared charset is
+    refused, not guessed around."""
+    media_kind(content_type)
     for parameter in (content_type or "").split(";")[1:]:
         name, _, value = parameter.strip().partition("=")
         charset = value.strip('"').lower()

@@ -211,8 +211,7 @@ class Service:
         """The body of a caller with a key, if the engine has room for another request at all."""
         self._keys.require(call.header(b"authorization"))
         try:
-            async with asyncio.timeout(self._left_s(call)):
-                sent = await read_sent(call, self._config.max_body_bytes)
+            sent = await read_sent(call, self._config.max_body_bytes, self._left_s(call))
         except TimeoutError:
             raise DeadlineError("the deadline passed before the body had arrived") from None
         self._engine.require_room()

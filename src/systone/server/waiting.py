@@ -1,7 +1,8 @@
 """Watching the caller while the engine works: one who leaves takes the request with them.
 
 A caller that disconnects before dispatch costs no device work; one that leaves later doesn't
-disturb the batch, the answer is dropped. The watch starts late, as most answers come before it.
+disturb the batch, the answer is dropped. A connection tells of its end itself; any other ASGI
+server is asked, by a task of its own.
 """
 
 from __future__ import annotations
@@ -16,8 +17,6 @@ from systone.server.edge import ClientLeftError
 
 __all__ = ["Watch"]
 
-WATCH_AFTER_S = 0.01
-
 
 class Watch:
     """Around the wait for an answer: `leave` is called when the caller does. Raises ClientLeftError
@@ -29,8 +28,10 @@ class Watch:
         self._task: asyncio.Task[None] | None = None
 
     def __enter__(self) -> Self:
-        loop = asyncio.get_running_loop()
-        self._timer = loop.call_later(WATCH_AFTER_S, self._start)
+        if self._call.line is not None:
+            self._call.line.watch(self._left)
+        else:
+            self._task = asyncio.create_task(self._watch())
         return self
 
     def __exit__(
@@ -39,20 +40,17 @@ class Watch:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._timer.cancel()
         if self._task is not None:
             self._task.cancel()
         # a CancelledError that isn't the caller's doing is this very task's: it goes on
         if self._call.left and (kind is None or issubclass(kind, asyncio.CancelledError)):
             raise ClientLeftError from None
 
-    def _start(self) -> None:
-        self._task = asyncio.create_task(self._watch())
+    def _left(self) -> None:
+        self._call.left = True
+        self._leave()
 
     async def _watch(self) -> None:
-        while True:
-            message = await self._call.receive()
-            if message["type"] == "http.disconnect":
-                self._call.left = True
-                self._leave()
-                return
+        while (await self._call.receive())["type"] != "http.disconnect":
+            pass
+        self._left()
