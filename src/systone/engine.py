@@ -271,6 +271,8 @@ class Engine:
             pipeline.finish(scheduler, adapter, batch.tickets, works, results, self._clock)
 
         if alone and len(batch.tickets) <= FINISHED_HERE:
+            for ticket in batch.tickets:
+                ticket.stamps.alone = True
             try:
                 finish()  # saves a hand-over when nothing else waits for this thread
             except BaseException as error:

@@ -12,6 +12,7 @@ from systone.errors import Fault
 from systone.protocol.faults import MAX_FAULTS, shown, unknown_fields
 from systone.protocol.rules import WireRules
 from systone.protocol.shapes import KINDS, SIDES, check, question_shape
+from systone.protocol.sound import sound_question
 from systone.protocol.types import Choice, Json, Noul, Question, Score, Text
 
 __all__ = ["in_body_order", "read_questions"]
@@ -26,7 +27,8 @@ def read_questions(
     questions: dict[str, Question] = {}
     shape = question_shape(rules)
     for qid, body in raw.items():
-        found = check(shape, body, ("questions", qid), rules)
+        sound = sound_question(body, rules)
+        found = [] if sound else check(shape, body, ("questions", qid), rules)
         if not found:
             question = questions[qid] = _typed(body, rules)
             found = [] if rules.dialect == "kev" else _nothing_to_read(qid, question)

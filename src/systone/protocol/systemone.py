@@ -19,6 +19,7 @@ from systone.protocol.kev import DEFAULT_MODEL, reply_object
 from systone.protocol.questions import in_body_order, read_questions
 from systone.protocol.rules import WireLimits, WireRules
 from systone.protocol.shapes import body_shape, check
+from systone.protocol.sound import sound_body
 from systone.protocol.types import (
     Answer,
     Asset,
@@ -58,7 +59,7 @@ def parse(
 
 def read(body: Json, rules: WireRules, parts: Mapping[str, bytes] = _NO_PARTS) -> Request:
     """As `parse`, from the parsed JSON value; the request keeps `body`'s containers."""
-    faults = check(body_shape(rules), body, (), rules)
+    faults = [] if sound_body(body, rules) else check(body_shape(rules), body, (), rules)
     if type(body) is not dict:
         raise RequestError(faults)
     refused = {fault.loc[0] for fault in faults}

@@ -28,7 +28,8 @@ class Phase(Enum):
 
 @dataclass(slots=True)
 class Stamps:
-    """When each step of one request began or ended, in clock seconds; 0.0 until it happened."""
+    """When each step of one request began or ended, in clock seconds; 0.0 until it happened.
+    `alone`: nothing else waited for the thread that finished it."""
 
     prepare_start: float = 0.0
     prepare_end: float = 0.0
@@ -36,6 +37,7 @@ class Stamps:
     device_end: float = 0.0
     finish_start: float = 0.0
     finish_end: float = 0.0
+    alone: bool = False
 
     def durations_s(self) -> dict[str, float]:
         """Seconds in each step that ended, in order. `queue` is the wait for a worker and then

@@ -42,8 +42,9 @@ class Connection(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         if self._line is not None:
-            self._line.settle()  # its reply is out, though the loop hasn't come to it yet
+            self._line.settle()  # its reply may be out, though the loop hasn't come to it yet
         super().on_headers_complete()
+        self.cycle.keep_alive &= self.parser.should_keep_alive()
         self._line = _Line(self, self.cycle)
         scope: Any = self.scope
         scope[LINE] = self._line  # before the task that reads it runs
@@ -125,10 +126,10 @@ class _Line:
     def settle(self) -> None:
         """On the event loop: what uvicorn does after a reply, if it was written here."""
         cycle = self._cycle
-        with self._connection.wire:  # not in the middle of a write
-            written = self._written
-        if not written or cycle.response_complete:
+        if cycle.response_complete or not self._written:
             return
+        with self._connection.wire:
+            pass  # the write is over: what it left was given to the loop before this
         cycle.response_started = cycle.response_complete = True
         cycle.message_event.set()
         if not cycle.keep_alive:

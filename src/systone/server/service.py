@@ -10,7 +10,8 @@ import asyncio
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import CancelledError, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from typing import TypeVar
 
@@ -73,28 +74,27 @@ class Service:
     async def _answered(
         self, call: Call, request: Request, made: Callable[[Decision], Reply]
     ) -> Reply:
-        """The reply to one request, or its error. The thread that settles the request makes the
-        reply and, where the connection lets it, puts it on the wire, so that nobody waits for the
-        event loop to wake up."""
+        """The reply to one request, or its error. A thread that settles it and has nothing else to
+        do makes the reply and, where the connection lets it, puts it on the wire, so that nobody
+        waits for the event loop to wake up; a busy one leaves that to the loop."""
         loop = asyncio.get_running_loop()
-        answer: asyncio.Future[Reply] = loop.create_future()
+        answer: asyncio.Future[Reply | None] = loop.create_future()
 
         def make(pending: Pending) -> Reply:
             call.steps.update(pending.stamps.durations_s())
             decision = pending.result()
             call.headers["x-systone-model"] = self._engine.exact_name(decision.model)
-            reply = made(decision)
-            if call.write is not None and not call.left:
-                call.write(reply)
-            return reply
+            return made(decision)
 
         def settled(pending: Pending) -> None:
-            try:
-                outcome: Reply | BaseException = make(pending)
-            except BaseException as error:  # for the task that waits
-                outcome = error
+            reply = None
+            if pending.stamps.alone and not pending.exception() and not call.left:
+                with suppress(Exception):  # which the loop meets again, and answers
+                    reply = make(pending)
+            if reply is not None and call.write is not None:
+                call.write(reply)
             if not loop.is_closed():
-                loop.call_soon_threadsafe(_resolve, answer, outcome)
+                loop.call_soon_threadsafe(_wake, answer, reply)
 
         pending: Pending | None = None
         request, left_s = self._named(request), self._left_s(call)
@@ -107,9 +107,12 @@ class Service:
             with Watch(call, leave):
                 # last of all: once the device thread is told, it waits for this one to let it run
                 pending = self._engine.submit(request, deadline_s=left_s, settled=settled)
-                return await answer
+                reply = await answer
+            return make(pending) if reply is None else reply
         finally:
             leave()
+            if pending is not None:
+                call.steps.update(pending.stamps.durations_s())
 
     async def decide(self, call: Call, requests: Sequence[Request]) -> list[Decision]:
         """Decisions of several requests of one call, in order; all of them or an error."""
@@ -251,13 +254,7 @@ def _deadline_s(call: Call, default_s: float | None) -> float | None:
     return int(text) / 1e3
 
 
-def _resolve(answer: asyncio.Future[Reply], outcome: Reply | BaseException) -> None:
-    """On the event loop: wake the task that waits, if it still does."""
-    if answer.done():
-        return
-    if isinstance(outcome, Reply):
-        answer.set_result(outcome)
-    elif isinstance(outcome, CancelledError):
-        answer.cancel()
-    else:
-        answer.set_exception(outcome)
+def _wake(answer: asyncio.Future[Reply | None], reply: Reply | None) -> None:
+    """On the event loop: let the task that waits go on, if it still does."""
+    if not answer.done():
+        answer.set_result(reply)
