@@ -85,9 +85,13 @@ class _Line:
         return body
 
     def watch(self, lost: Callable[[], None]) -> None:
-        self._connection.lost = lost
+        def lose() -> None:
+            if not self._written:  # else the caller has what they came for
+                lost()
+
+        self._connection.lost = lose
         if self._cycle.disconnected:
-            lost()
+            lose()
 
     def clear(self) -> bool:
         transport = self._connection.transport
