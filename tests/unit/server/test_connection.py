@@ -1,0 +1,304 @@
+"""Replies that the thread which made them puts on the wire, over real sockets in this process."""
+
+import asyncio
+import json
+import os
+import re
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import httpx
+import pytest
+import uvloop
+
+from systone.config import EngineConfig, ServerConfig
+from systone.engine import Engine
+from systone.server.app import create_app
+from systone.server.edge import Edge
+from systone.server.listener import bind, http_server
+from tests.fakes import FakeExecutor, LaterExecutor, fake_model, fake_noul
+
+SOON_S = 10.0
+
+
+class Served:
+    """An application on a loop of its own; a client is a plain socket."""
+
+    def __init__(self, engine: Engine, **settings: Any) -> None:
+        config = ServerConfig(**settings)
+        self.app = create_app(engine, config)
+        self.server = http_server(self.app, config)
+        self._sock = bind("127.0.0.1", 0)
+        self.port = self._sock.getsockname()[1]
+        self._thread = threading.Thread(target=self._run, name="http-loop")
+        self._thread.start()
+        end = time.monotonic() + SOON_S
+        while not self.server.started:
+            assert time.monotonic() < end
+            time.sleep(0.005)
+
+    def _run(self) -> None:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(self.server.serve(sockets=[self._sock]))
+
+    def connect(self) -> socket.socket:
+        return socket.create_connection(("127.0.0.1", self.port), SOON_S)
+
+    def close(self) -> None:
+        self.server.should_exit = True
+        self._thread.join(SOON_S)
+        self._sock.close()
+
+
+@pytest.fixture
+def executor() -> FakeExecutor:
+    return LaterExecutor()
+
+
+@pytest.fixture
+def engine(executor: FakeExecutor) -> Iterator[Engine]:
+    with Engine([fake_model(executor=executor)], EngineConfig(max_queue=400)) as running:
+        yield running
+        executor.gate.set()
+
+
+@pytest.fixture
+def serve(engine: Engine) -> Iterator[Callable[..., Served]]:
+    made: list[Served] = []
+
+    def start(**settings: Any) -> Served:
+        made.append(Served(engine, **settings))
+        return made[-1]
+
+    yield start
+    for one in made:
+        one.close()
+
+
+@pytest.fixture
+def writers(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The threads that wrote replies past the loop."""
+    seen: list[str] = []
+    write = os.write
+
+    def noted(descriptor: int, data: bytes) -> int:
+        if data.startswith(b"HTTP/1.1"):
+            seen.append(threading.current_thread().name)
+        return write(descriptor, data)
+
+    monkeypatch.setattr(os, "write", noted)
+    return seen
+
+
+def body_of(state: str, options: int = 0) -> bytes:
+    question: dict[str, Any] = {"type": "noul", "instructions": "?"}
+    if options:
+        criteria = {f"{i:03} {'x' * 200}": None for i in range(options)}
+        question = {"type": "choice", "instructions": "?", "criteria": criteria}
+    return json.dumps({"state": state, "questions": {"q": question}}).encode()
+
+
+def message(body: bytes, *lines: str, version: str = "1.1") -> bytes:
+    head = f"POST /v1/systemone HTTP/{version}\r\nhost: x\r\ncontent-type: application/json\r\n"
+    head += "".join(f"{line}\r\n" for line in lines)
+    return f"{head}content-length: {len(body)}\r\n\r\n".encode() + body
+
+
+class Replies:
+    """Replies as they come over one socket."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._sock = sock
+        self._data = b""
+
+    def next(self) -> tuple[int, dict[str, str], bytes]:
+        while b"\r\n\r\n" not in self._data:
+            self._more()
+        top, _, rest = self._data.partition(b"\r\n\r\n")
+        status, *lines = top.decode().split("\r\n")
+        headers = dict(line.split(": ", 1) for line in lines)
+        while len(rest) < int(headers["content-length"]):
+            self._more()
+            rest = self._data.partition(b"\r\n\r\n")[2]
+        length = int(headers["content-length"])
+        self._data = rest[length:]
+        return int(status.split()[1]), headers, rest[:length]
+
+    def ended(self) -> bool:
+        return not self._data and not self._sock.recv(65536)
+
+    def _more(self) -> None:
+        chunk = self._sock.recv(65536)
+        assert chunk, self._data
+        self._data += chunk
+
+
+def noul(reply: tuple[int, dict[str, str], bytes]) -> float:
+    assert reply[0] == 200, reply
+    return float(json.loads(reply[2])["answers"]["q"]["noul"])
+
+
+def test_the_thread_that_waited_for_the_device_writes_the_reply(serve, writers) -> None:
+    with serve().connect() as sock:
+        replies = Replies(sock)
+        for i in range(5):
+            sock.sendall(message(body_of(f"s{i}")))
+            assert noul(replies.next()) == fake_noul(f"s{i}", "?")
+            time.sleep(0.02)  # until the engine is idle again
+    assert set(writers) == {"systone-reader"}
+
+
+def test_a_busy_engine_leaves_replies_to_the_loop(serve, writers, executor, engine) -> None:
+    server = serve()
+    executor.gate.clear()
+    executor.entered.clear()
+    socks = [server.connect() for _ in range(9)]
+    socks[0].sendall(message(body_of("holder")))
+    assert executor.entered.wait(SOON_S)
+    for i, sock in enumerate(socks[1:]):
+        sock.sendall(message(body_of(f"s{i}")))
+    end = time.monotonic() + SOON_S
+    while engine.tally().admitted < 9:
+        assert time.monotonic() < end
+        time.sleep(0.005)
+    time.sleep(0.05)  # prepared
+    writers.clear()
+    executor.gate.set()
+    assert noul(Replies(socks[0]).next()) == fake_noul("holder", "?")
+    for i, sock in enumerate(socks[1:]):
+        assert noul(Replies(sock).next()) == fake_noul(f"s{i}", "?")
+        sock.close()
+    socks[0].close()
+    assert "http-loop" in writers
+    assert not [name for name in writers if name.startswith("systone-finish")]
+
+
+async def test_a_reply_written_past_the_loop_is_the_one_the_loop_sends(serve, engine) -> None:
+    app = serve().app
+    transport = httpx.ASGITransport(app)
+    async with httpx.AsyncClient(transport=transport, base_url="http://x") as client:
+        sent = await client.post(
+            "/v1/systemone", content=body_of("s"), headers={"x-request-id": "id-1"}
+        )
+    with serve().connect() as sock:
+        sock.sendall(message(body_of("s"), "x-request-id: id-1"))
+        status, headers, body = Replies(sock).next()
+    assert (status, body) == (200, sent.content)
+    assert headers.pop("date")
+    timing = re.sub(r"[0-9.]+", "N", headers.pop("server-timing"))
+    assert timing == re.sub(r"[0-9.]+", "N", sent.headers["server-timing"])
+    assert headers == {k: v for k, v in sent.headers.items() if k != "server-timing"}
+
+
+def test_requests_sent_without_waiting_are_answered_in_order(serve) -> None:
+    with serve().connect() as sock:
+        sock.sendall(b"".join(message(body_of(f"s{i}"), f"x-request-id: r{i}") for i in range(40)))
+        replies = Replies(sock)
+        for i in range(40):
+            reply = replies.next()
+            assert reply[1]["x-request-id"] == f"r{i}"
+            assert noul(reply) == fake_noul(f"s{i}", "?")
+
+
+def test_a_caller_who_reads_slowly_gets_every_reply_whole(serve) -> None:
+    """More than a socket's buffers hold, so that writes are cut short and the loop goes on."""
+    body = body_of("s", options=250)
+    with serve().connect() as sock:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
+        count = 60
+        sender = threading.Thread(
+            target=lambda: [
+                sock.sendall(message(body, f"x-request-id: r{i}")) for i in range(count)
+            ]
+        )
+        sender.start()
+        time.sleep(0.5)
+        replies = Replies(sock)
+        first = replies.next()
+        assert first[0] == 200
+        for i in range(1, count):
+            status, headers, data = replies.next()
+            assert (status, headers["x-request-id"], data) == (200, f"r{i}", first[2])
+        sender.join(SOON_S)
+
+
+@pytest.mark.parametrize(
+    ("lines", "version"), [(("connection: close",), "1.1"), ((), "1.0")], ids=["close", "1.0"]
+)
+def test_a_connection_that_is_not_to_be_kept_is_ended_after_the_reply(
+    serve, lines, version
+) -> None:
+    with serve().connect() as sock:
+        sock.sendall(message(body_of("s"), *lines, version=version))
+        replies = Replies(sock)
+        status, headers, _ = replies.next()
+        assert (status, headers["connection"]) == (200, "close")
+        assert replies.ended()
+
+
+def test_a_caller_who_waits_to_be_told_to_go_on_is_told(serve) -> None:
+    body = body_of("s")
+    with serve().connect() as sock:
+        sock.sendall(message(body, "expect: 100-continue")[: -len(body)])
+        assert sock.recv(65536) == b"HTTP/1.1 100 Continue\r\n\r\n"
+        sock.sendall(body)
+        assert noul(Replies(sock).next()) == fake_noul("s", "?")
+
+
+def test_refusals_and_other_routes_go_the_same_way(serve) -> None:
+    with serve().connect() as sock:
+        replies = Replies(sock)
+        sock.sendall(message(b"{}"))
+        assert replies.next()[0] == 422
+        sock.sendall(b"GET /v1/nope HTTP/1.1\r\nhost: x\r\n\r\n")
+        assert replies.next()[0] == 404
+        sock.sendall(b"HEAD /health/live HTTP/1.1\r\nhost: x\r\n\r\n")
+        data = sock.recv(65536)
+        assert data.startswith(b"HTTP/1.1 200")
+        assert data.endswith(b"\r\n\r\n")
+        sock.sendall(message(body_of("s")))
+        assert noul(replies.next()) == fake_noul("s", "?")
+
+
+def test_nonsense_behind_a_request_ends_the_connection_with_one_reply(
+    serve, executor, engine
+) -> None:
+    executor.gate.clear()
+    executor.entered.clear()
+    with serve().connect() as sock:
+        sock.sendall(message(body_of("s")))
+        assert executor.entered.wait(SOON_S)
+        sock.sendall(b"NONSENSE\r\n\r\n")
+        replies = Replies(sock)
+        assert replies.next()[0] == 400
+        executor.gate.set()
+        assert replies.ended()
+    assert engine.drain(SOON_S)
+    assert sum(engine.tally().outcomes.values()) == 1
+
+
+def test_a_caller_who_has_the_reply_did_not_leave_early(serve, engine) -> None:
+    server = serve()
+    for _ in range(30):
+        with server.connect() as sock:
+            sock.sendall(message(body_of("s")))
+            assert Replies(sock).next()[0] == 200
+    with server.connect() as sock:
+        sock.sendall(b"GET /metrics HTTP/1.1\r\nhost: x\r\n\r\n")
+        text = Replies(sock).next()[2].decode()
+    assert 'status="499"' not in text
+    assert 'systone_http_requests_total{route="/v1/systemone",status="200"} 30.0' in text
+
+
+def test_another_layer_around_the_edge_sees_every_reply(serve, writers) -> None:
+    """The Kev dialect's pages of other origins: their header is added on the way out."""
+    server = serve(dialect="kev")
+    assert not isinstance(server.app, Edge)
+    with server.connect() as sock:
+        sock.sendall(message(body_of("s"), "origin: http://elsewhere"))
+        status, headers, _ = Replies(sock).next()
+    assert (status, headers["access-control-allow-origin"]) == (200, "*")
+    assert writers == []
