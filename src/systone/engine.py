@@ -2,8 +2,8 @@
 
 One thread owns every device: it loads models, warms them up, enqueues batches and closes them. A
 small pool prepares requests; one thread waits for the device and finishes small batches, another
-the large ones. A request alone makes four thread hops: caller, prepare, device, reader, caller.
-Knows no HTTP and no torch.
+the large ones. A small request alone is prepared by its caller and makes three thread hops: caller,
+device, reader, caller. Knows no HTTP and no torch.
 
 `start` sets the interpreter's switch interval for the whole process (`switch_interval_s`): at
 Python's default of 5 ms a busy thread delays the hand-over to another by that much and more.

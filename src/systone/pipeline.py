@@ -1,4 +1,4 @@
-"""The CPU steps of a request, run on workers: prepare before the device, finish after it.
+"""The CPU steps of a request: prepare before the device, finish after it.
 
 Owns how a model's errors become outcomes and the check that read-outs belong to their rows. Every
 path ends in one report to the scheduler; a broad catch turns our own bugs into a 500 of that

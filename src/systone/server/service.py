@@ -11,7 +11,6 @@ import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import replace
 from typing import TypeVar
 
@@ -22,6 +21,7 @@ from systone.errors import DeadlineError, RequestError
 from systone.protocol import decisions, jsontext, kev_models, systemone
 from systone.protocol import models as listing
 from systone.protocol.types import Decision, Request
+from systone.server.answering import Answer, Settled
 from systone.server.auth import KeyCheck
 from systone.server.call import Call, Reply
 from systone.server.metrics import Metrics
@@ -74,45 +74,17 @@ class Service:
     async def _answered(
         self, call: Call, request: Request, made: Callable[[Decision], Reply]
     ) -> Reply:
-        """The reply to one request, or its error. A thread that settles it and has nothing else to
-        do makes the reply and, where the connection lets it, puts it on the wire, so that nobody
-        waits for the event loop to wake up; a busy one leaves that to the loop."""
-        loop = asyncio.get_running_loop()
-        answer: asyncio.Future[Reply | None] = loop.create_future()
+        """The reply to one request, or its error."""
+        request, left_s = self._named(request), self._left_s(call)
 
-        def make(pending: Pending) -> Reply:
-            call.steps.update(pending.stamps.durations_s())
-            decision = pending.result()
+        def reply(decision: Decision) -> Reply:
             call.headers["x-systone-model"] = self._engine.exact_name(decision.model)
             return made(decision)
 
-        def settled(pending: Pending) -> None:
-            reply = None
-            if pending.stamps.alone and not pending.exception() and not call.left:
-                with suppress(Exception):  # which the loop meets again, and answers
-                    reply = make(pending)
-            if reply is not None and call.write is not None:
-                call.write(reply)
-            if not loop.is_closed():
-                loop.call_soon_threadsafe(_wake, answer, reply)
+        def submit(settled: Settled) -> Pending:
+            return self._engine.submit(request, deadline_s=left_s, settled=settled)
 
-        pending: Pending | None = None
-        request, left_s = self._named(request), self._left_s(call)
-
-        def leave() -> None:
-            if pending is not None:
-                pending.cancel()  # one that is done stays done
-
-        try:
-            with Watch(call, leave):
-                # last of all: once the device thread is told, it waits for this one to let it run
-                pending = self._engine.submit(request, deadline_s=left_s, settled=settled)
-                reply = await answer
-            return make(pending) if reply is None else reply
-        finally:
-            leave()
-            if pending is not None:
-                call.steps.update(pending.stamps.durations_s())
+        return await Answer(call, reply).to(submit)
 
     async def decide(self, call: Call, requests: Sequence[Request]) -> list[Decision]:
         """Decisions of several requests of one call, in order; all of them or an error."""
@@ -252,9 +224,3 @@ def _deadline_s(call: Call, default_s: float | None) -> float | None:
             status=400,
         )
     return int(text) / 1e3
-
-
-def _wake(answer: asyncio.Future[Reply | None], reply: Reply | None) -> None:
-    """On the event loop: let the task that waits go on, if it still does."""
-    if not answer.done():
-        answer.set_result(reply)
