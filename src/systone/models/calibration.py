@@ -57,11 +57,7 @@ def argmax(values: Sequence[float]) -> int:
     """Index of the largest value, the first of equals. Raises ValueError on none."""
     if not values:
         raise ValueError("argmax of no values")
-    best = 0
-    for i, value in enumerate(values):
-        if value > values[best]:
-            best = i
-    return best
+    return values.index(max(values))
 
 
 def choice_confidence(probabilities: Sequence[float]) -> float:
@@ -94,6 +90,8 @@ def score_confidence(probabilities: Sequence[float]) -> float:
 
 
 def _largest_finite(values: Sequence[float]) -> float:
+    if all(map(math.isfinite, values)):
+        return max(values)
     top = -math.inf
     for value in values:
         if math.isnan(value) or value == math.inf:

@@ -1,7 +1,7 @@
 """Token ids of prompt pieces that come again: questions and options of a caller rarely change.
 
 Bounded in entries and in the length of a text, so in bytes; ids depend on the text alone, so a hit
-changes nothing but time. Thread-safe. States are not kept: they rarely come twice.
+changes nothing but time. Ids are int32 in memory order. Thread-safe. States are not kept: they rarely come twice.
 """
 
 from __future__ import annotations
@@ -9,8 +9,6 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
-
-from systone.plan import I32
 
 MAX_PIECES = 4096
 MAX_CHARS = 1024  # of a kept text; 4096 of these and their ids are at most about 32 MB
@@ -23,13 +21,13 @@ class PieceCache:
 
     def __init__(self, max_pieces: int = MAX_PIECES) -> None:
         self._max_pieces = max_pieces
-        self._ids: OrderedDict[str, I32] = OrderedDict()
+        self._ids: OrderedDict[str, bytes] = OrderedDict()
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
         return len(self._ids)
 
-    def find(self, texts: Iterable[str]) -> dict[str, I32]:
+    def find(self, texts: Iterable[str]) -> dict[str, bytes]:
         """The ids of those texts that are here."""
         found = {}
         with self._lock:
@@ -40,12 +38,11 @@ class PieceCache:
                     found[text] = ids
         return found
 
-    def keep(self, pieces: Mapping[str, I32]) -> None:
-        """Remember the short ones; nobody may write to the arrays afterwards."""
+    def keep(self, pieces: Mapping[str, bytes]) -> None:
+        """Remember the short ones."""
         with self._lock:
             for text, ids in pieces.items():
                 if len(text) <= MAX_CHARS:
-                    ids.setflags(write=False)
                     self._ids[text] = ids
                     self._ids.move_to_end(text)
             while len(self._ids) > self._max_pieces:

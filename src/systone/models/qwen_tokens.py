@@ -7,6 +7,7 @@ the file. Special tokens in the text are parsed as special tokens. Knows no temp
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +31,9 @@ FILE_PATTERN = _SPLIT.format(letters=r"[\p{L}\p{M}]", inside=r"\p{L}\p{M}")
 # The pattern Qwen2Tokenizer brings along, whatever the file says.
 CLASS_PATTERN = _SPLIT.format(letters=r"\p{L}", inside=r"\p{L}")
 
+_COMMON = 30_000  # ids grow with rarity
+_SPACE = "Ġ"  # how byte-level vocabularies spell a leading space
+_WORD = re.compile(f"{_SPACE}?[A-Za-z]+").fullmatch
 _SHORT_CHARS = 4096  # about 2 ms of tokenising on one core
 
 # tokenizer_class -> the pattern transformers (5.10, 5.17) gives it; None: the file's own.
@@ -65,6 +69,18 @@ class QwenTokenizer:
         """One int32 array a text, in order, read-only: the ids of `encode`, words met before being
         looked up. The interpreter lock is free while new ones are tokenised."""
         return self.memo.encode(texts)
+
+    def ids(self, texts: Sequence[str]) -> list[bytes]:
+        """The same ids as bytes: int32 in memory order."""
+        return self.memo.ids(texts)
+
+    def learn_common_words(self) -> None:
+        """Teach the memo the words among the vocabulary's first entries, which are the most common
+        ones (0.3 s on two cores): a server's first requests then are looked up as later ones are.
+        Before the tokenizer is shared between threads."""
+        entries = (self.backend.id_to_token(rank) for rank in range(_COMMON))
+        words = [entry.replace(_SPACE, " ") for entry in entries if entry and _WORD(entry)]
+        self.memo.teach(words)
 
     def decode(self, ids: Sequence[int] | NDArray[np.int32]) -> str:
         """The text of ids, special tokens included."""

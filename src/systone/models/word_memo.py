@@ -9,17 +9,20 @@ time. Bounded; thread-safe.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from itertools import islice, pairwise
+from operator import itemgetter
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from systone.models.word_split import pieces_of, resolve
+from systone.models.qwen_cuts import cut_text
+from systone.models.word_split import closes, cut_part, opens, pieces_of, resolve
 
-__all__ = ["MAX_CHARS", "MAX_PIECES", "TextEncoder", "WordMemo"]
+__all__ = ["MAX_CHARS", "MAX_PIECES", "Ids", "TextEncoder", "WordMemo"]
 
-MAX_PIECES = 65_536  # kept; a full memo starts anew
+MAX_PIECES = 65_536  # kept beside the words taught at start; a full memo starts anew
 MAX_CHARS = 32  # of a kept piece; 65,536 of these and their ids are at most about 20 MB
 FEW = 0.25  # share of a text's characters that are better tokenised apart
 
@@ -39,53 +42,132 @@ class TextEncoder(Protocol):
         ...
 
 
+class _Known(dict[str, Ids]):
+    """Ids by text; what is not here reads as None, so that many are looked up in one call."""
+
+    def __missing__(self, text: str) -> None:
+        return None
+
+
 class WordMemo:
-    """Keeps at most `max_pieces` pieces."""
+    """Keeps at most `max_pieces` pieces, and what `teach` was given."""
 
     def __init__(self, encoder: TextEncoder, max_pieces: int = MAX_PIECES) -> None:
         self._encoder = encoder
         self._max_pieces = max_pieces
+        self._most = max_pieces
+        self._taught: dict[str, Ids] = {}
         # nothing ever leaves these very dicts: a full memo starts others
-        self._first: dict[str, Ids] = {}  # of words without a space before them
-        self._later: dict[str, Ids] = {}  # of words behind a space, by the word alone
-        self._other: dict[str, Ids] = {}  # of pieces that begin or end in whitespace otherwise
+        self._first: _Known  # of words without a space before them
+        self._later: _Known  # of words behind a space, by the word alone
+        self._other: _Known  # of pieces that begin or end in whitespace otherwise
+        self._start_anew()
 
     def __len__(self) -> int:
-        return len(self._first) + len(self._later) + len(self._other)
+        return len(self._first) + len(self._later) + len(self._other) - 1
+
+    def teach(self, pieces: Sequence[str]) -> None:
+        """Learn these for good, whatever else comes. Before the memo is used."""
+        encoded = self._encoder.encode_apart(pieces)
+        self._taught = {p: ids.tobytes() for p, ids in zip(pieces, encoded, strict=True)}
+        self._start_anew()
+        self._most = self._max_pieces + len(self)
 
     def encode(self, texts: Sequence[str]) -> list[I32]:
         """One int32 array a text, in order; they are read-only."""
-        split = [self._look_up(text) for text in texts]
+        return [np.frombuffer(ids, np.int32) for ids in self.ids(texts)]
+
+    def ids(self, texts: Sequence[str]) -> list[Ids]:
+        """The same as bytes."""
+        found = [self._look_up(text) for text in texts]
+        if list in map(type, found):
+            return self._completed(texts, found)
+        return found  # type: ignore[return-value]
+
+    def _completed(self, texts: Sequence[str], found: Sequence[Ids | list[Ids | str]]) -> list[Ids]:
+        """The ids of texts some of which hold pieces whose ids are not kept."""
         new: dict[str, None] = {}
         cold: dict[str, None] = {}
-        for text, pieces in zip(texts, split, strict=True):
+        for text, pieces in zip(texts, found, strict=True):
+            if isinstance(pieces, bytes):
+                continue
             missing = [piece for piece in pieces if isinstance(piece, str)]
             if len(missing) > 1 and sum(map(len, missing)) > FEW * len(text):
                 cold[text] = None
-            elif missing:
+            else:
                 new.update(dict.fromkeys(missing))
         fresh = self._apart(list(new)) if new else {}
         whole = self._whole(list(cold)) if cold else {}
-        return [
-            np.frombuffer(
-                whole[text]
-                if text in whole
-                else b"".join([fresh[p] if isinstance(p, str) else p for p in pieces]),
-                np.int32,
-            )
-            for text, pieces in zip(texts, split, strict=True)
-        ]
+        done = []
+        for text, pieces in zip(texts, found, strict=True):
+            if isinstance(pieces, bytes):
+                done.append(pieces)
+            elif text in whole:
+                done.append(whole[text])
+            else:
+                done.append(b"".join([fresh[p] if isinstance(p, str) else p for p in pieces]))
+        return done
 
-    def _look_up(self, text: str) -> list[Ids | str]:
-        """The text as ids, and as pieces whose ids are not kept."""
-        parts = text.split(" ")
-        found = [self._first.get(parts[0]), *map(self._later.get, parts[1:])]
-        if None not in found:
-            return found  # type: ignore[return-value]
-        return [p if isinstance(p, bytes) else self._piece(p) for p in resolve(parts, found)]
+    def _look_up(self, text: str) -> Ids | list[Ids | str]:
+        """The text's ids, or runs of ids and pieces whose ids are not kept."""
+        parts, end = text.split(" "), b""
+        last = parts[-1]
+        if last[-1:] == "\n":  # most templates end lines; a letter before one is a safe cut
+            word = last.rstrip("\n")
+            breaks = self._other[last[len(word) :]]
+            if breaks is not None and word[-1:].isalpha() and word.isascii():
+                parts[-1], end = word, breaks
+        first, *words = parts
+        later = self._later
+        # one call for all words: a third less than map(dict.get)
+        known = itemgetter(*words)(later) if len(words) > 1 else [later[word] for word in words]
+        found = [self._first[first], *known, end]
+        try:
+            return b"".join(found)  # type: ignore[arg-type]
+        except TypeError:  # quicker than to look for one that is None
+            return self._gaps_filled(parts, found)
+
+    def _gaps_filled(self, parts: Sequence[str], found: list[Ids | None]) -> Ids | list[Ids | str]:
+        """As `_look_up`: every unknown part by its own pieces, where the spaces beside it are safe
+        cuts. `found`: what is known of each part, and what follows the last."""
+        filled: list[Ids | list[Ids | str] | None] = list(found)
+        at, whole = -1, True
+        for _ in range(found.count(None)):
+            at = found.index(None, at + 1)
+            part = parts[at]
+            if (part == "" or part.strip() != part) and not _is_apart(parts, at):
+                return self._by_runs(parts, found)
+            ids = filled[at] = self._part(part, spaced=at > 0)
+            whole = whole and isinstance(ids, bytes)
+        if whole:
+            return b"".join(filled)  # type: ignore[arg-type]
+        lists = (each if isinstance(each, list) else [each] for each in filled)
+        return [piece for each in lists for piece in each]  # type: ignore[misc]
+
+    def _by_runs(self, parts: Sequence[str], found: list[Ids | None]) -> list[Ids | str]:
+        """The same whatever the spaces."""
+        *known, end = found
+        if parts[0] == "":
+            known[0] = None  # the space behind it may be part of more
+        runs = resolve(parts, known)
+        return [*(self._piece(p) if isinstance(p, str) else p for p in runs), end or b""]
+
+    def _part(self, part: str, *, spaced: bool) -> Ids | list[Ids | str]:
+        """One part between safe spaces. What its pieces give is kept: the next look-up finds it."""
+        pieces = cut_part(part)
+        if spaced:
+            pieces[0] = f" {pieces[0]}"
+        found = [self._piece(piece) for piece in pieces]
+        try:
+            ids = b"".join(found)  # type: ignore[arg-type]
+        except TypeError:
+            return found
+        if len(part) < MAX_CHARS and opens(part) and closes(part) and len(self) < self._most:
+            (self._later if spaced else self._first)[part] = ids
+        return ids
 
     def _piece(self, piece: str) -> Ids | str:
-        found = self._later.get(piece[1:]) if piece[:1] == " " else self._first.get(piece)
+        found = self._later[piece[1:]] if piece[:1] == " " else self._first[piece]
         return self._other.get(piece, piece) if found is None else found
 
     def _apart(self, pieces: Sequence[str]) -> dict[str, Ids]:
@@ -95,34 +177,75 @@ class WordMemo:
         return found
 
     def _whole(self, texts: Sequence[str]) -> dict[str, Ids]:
-        encoded = self._encoder.encode_whole(texts)
-        for text, (ids, starts) in zip(texts, encoded, strict=True):
-            # where a normaliser may move characters, positions are not trusted
-            if text.isascii():
-                pieces = pieces_of(text)
-                ends = np.cumsum([len(piece) for piece in pieces])
-                borders = [0, *np.searchsorted(starts, ends).tolist()]
-                self._keep(
-                    (piece, ids[a:b].tobytes())
-                    for piece, (a, b) in zip(pieces, pairwise(borders), strict=True)
-                )
-        return {text: ids.tobytes() for text, (ids, _) in zip(texts, encoded, strict=True)}
+        """The ids of whole texts, long ones in pieces that the encoder may spread over cores."""
+        cut = [cut_text(text) for text in texts]
+        encoded = iter(self._encoder.encode_whole([part for parts in cut for part in parts]))
+        made = {}
+        for text, parts in zip(texts, cut, strict=True):
+            ids = []
+            for part in parts:
+                of_part, starts = next(encoded)
+                self._learn(part, of_part, starts)
+                ids.append(of_part.tobytes())
+            made[text] = b"".join(ids)
+        return made
+
+    def _learn(self, text: str, ids: I32, starts: I32) -> None:
+        """The pieces of a text tokenised whole."""
+        # where a normaliser may move characters, positions are not trusted
+        if not text.isascii():
+            return
+        pieces = pieces_of(text)
+        ends = np.cumsum([len(piece) for piece in pieces])
+        borders = [0, *np.searchsorted(starts, ends).tolist()]
+        self._keep(
+            (piece, ids[a:b].tobytes())
+            for piece, (a, b) in zip(pieces, pairwise(borders), strict=True)
+        )
 
     def _keep(self, found: Iterable[tuple[str, Ids]]) -> None:
-        first: dict[str, Ids] = {}
-        later: dict[str, Ids] = {}
-        other: dict[str, Ids] = {}
-        for piece, ids in islice(found, self._max_pieces):
+        new = _Pieces.of(islice(found, self._max_pieces))
+        if len(self) + len(new) > self._most:
+            self._start_anew()
+        self._first.update(new.first)
+        self._later.update(new.later)
+        self._other.update(new.other)
+
+    def _start_anew(self) -> None:
+        base = _Pieces.of(self._taught.items())
+        base.first[""] = b""  # a text that begins with a space, or holds nothing
+        self._first, self._later, self._other = base.first, base.later, base.other
+
+
+@dataclass(frozen=True, slots=True)
+class _Pieces:
+    """Ids of pieces by what they begin and end with: see `WordMemo`."""
+
+    first: _Known = field(default_factory=_Known)
+    later: _Known = field(default_factory=_Known)
+    other: _Known = field(default_factory=_Known)
+
+    @classmethod
+    def of(cls, found: Iterable[tuple[str, Ids]]) -> _Pieces:
+        """Those that are short enough to be kept."""
+        made = cls()
+        for piece, ids in found:
             if len(piece) > MAX_CHARS:
                 continue
             word = piece[1:] if piece[:1] == " " else piece
             if word == "" or word.strip() != word:
-                other[piece] = ids
+                made.other[piece] = ids
             else:
-                (first if word is piece else later)[word] = ids
-        if len(self) + len(first) + len(later) + len(other) > self._max_pieces:
-            self._first, self._later, self._other = first, later, other
-        else:
-            self._first.update(first)
-            self._later.update(later)
-            self._other.update(other)
+                (made.first if word is piece else made.later)[word] = ids
+        return made
+
+    def __len__(self) -> int:
+        return len(self.first) + len(self.later) + len(self.other)
+
+
+def _is_apart(parts: Sequence[str], at: int) -> bool:
+    """Whether the spaces on both sides of a part are safe cuts."""
+    part, last = parts[at], len(parts) - 1
+    if at and not (opens(part) and (closes(parts[at - 1]) or at == 1 and parts[0] == "")):
+        return False
+    return at == last or closes(part) and opens(parts[at + 1])

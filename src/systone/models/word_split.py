@@ -1,8 +1,10 @@
-"""Where a text may be cut into words that come again: at single spaces, and at line starts.
+"""Where a text may be cut into words that come again: at single spaces, at line starts, and after
+a letter before plain punctuation or a line feed.
 
 Holds for both split patterns of the Qwen family: no piece goes on beyond a single space between
-two characters that are no whitespace, or beyond a line feed before a letter; no added token holds
-a space or a line feed, and NFC joins nothing to either. Knows no tokenizer. Units are characters.
+two characters that are no whitespace, beyond a line feed before a letter, or beyond a letter before
+one of `STOPS`; no added token holds a space or one of them, and NFC joins nothing to any of these.
+Knows no tokenizer. Units are characters.
 """
 
 from __future__ import annotations
@@ -11,14 +13,17 @@ import re
 from collections.abc import Sequence
 from itertools import pairwise
 
-__all__ = ["pieces_of", "resolve"]
+__all__ = ["STOPS", "closes", "cut_part", "opens", "pieces_of", "resolve"]
 
-_LINE = re.compile(r"(?<=\n)(?=[A-Za-z])")
+STOPS = ".,:;?!\n"
+
+# ASCII letters only, so that the scan needs no Unicode tables.
+cut_part = re.compile(rf"(?<=[A-Za-z])(?=[{STOPS}])|(?<=\n)(?=[A-Za-z])").split
 
 
 def pieces_of(text: str) -> list[str]:
     """The text cut at every safe place; joined, the pieces are the text."""
-    return [piece for word in _words(text.split(" ")) for piece in _LINE.split(word)]
+    return [piece for word in _words(text.split(" ")) for piece in cut_part(word)]
 
 
 def resolve(parts: Sequence[str], found: Sequence[bytes | None]) -> list[bytes | str]:
@@ -30,33 +35,35 @@ def resolve(parts: Sequence[str], found: Sequence[bytes | None]) -> list[bytes |
     while True:
         missing = next((at for at in range(done, count) if found[at] is None), count)
         begin = missing
-        if missing < count and begin and not _opens(parts[begin]):
+        if missing < count and begin and not opens(parts[begin]):
             begin -= 1  # the space before it is not a safe one
         out.append(b"".join(found[done:begin]))  # type: ignore[arg-type]
         if missing == count:
             return out
         done = missing + 1
-        while done < count and (found[done] is None or not _closes(parts[done - 1])):
+        while done < count and (found[done] is None or not closes(parts[done - 1])):
             done += 1
         words = _words(parts[begin:done])
         if begin:
             words[0] = f" {words[0]}"
-        out += [piece for word in words for piece in _LINE.split(word)]
+        out += [piece for word in words for piece in cut_part(word)]
+
+
+def opens(part: str) -> bool:
+    """Whether a single space before it is a safe cut, as far as it matters."""
+    return part != "" and not part[0].isspace()
+
+
+def closes(part: str) -> bool:
+    """The same of a single space after it."""
+    return part != "" and not part[-1].isspace()
 
 
 def _words(parts: Sequence[str]) -> list[str]:
     words = [parts[0]]
     for before, part in pairwise(parts):
-        if _closes(before) and _opens(part):
+        if closes(before) and opens(part):
             words.append(f" {part}")
         else:
             words[-1] += f" {part}"
     return words
-
-
-def _opens(part: str) -> bool:
-    return part != "" and not part[0].isspace()
-
-
-def _closes(part: str) -> bool:
-    return part != "" and not part[-1].isspace()

@@ -6,6 +6,7 @@ Axes: T tokens of a pass, S its segments, C chunks, R read-outs, G inner depths,
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,24 +14,40 @@ from numpy.typing import NDArray
 
 I32 = NDArray[np.int32]
 
+ID_BYTES = 4  # of a token id
+
 CHUNK = 64  # tokens of a full GDN chunk; a segment restarts the tiling
 TILES = (16, 32, 64)  # what a segment's last (or only) chunk may be padded to
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Segment:
-    """A run of tokens that rows may share. `key` is its whole content (token ids, later image
-    digests): equal keys under one parent are one trie node. Never empty."""
+    """A run of tokens that rows may share. `key` is its whole content: token ids, int32 in memory
+    order. Equal keys under one parent are one trie node. Never empty."""
 
-    tokens: I32  # [L], L >= 1
     key: bytes
 
     @classmethod
     def of(cls, ids: NDArray[np.int32] | list[int]) -> Segment:
-        tokens = np.ascontiguousarray(ids, dtype=np.int32)
-        if tokens.size == 0:
+        return cls.joined((np.asarray(ids, np.int32).tobytes(),))
+
+    @classmethod
+    def joined(cls, ids: Iterable[bytes]) -> Segment:
+        """Of ids as `key` has them. Raises ValueError if there are none."""
+        key = b"".join(ids)
+        if not key:
             raise ValueError("an empty segment is never a node")
-        return cls(tokens, tokens.tobytes())
+        return cls(key)
+
+    @property
+    def tokens(self) -> I32:
+        """[L] read-only, L >= 1."""
+        return np.frombuffer(self.key, np.int32)
+
+    @property
+    def size(self) -> int:
+        """Its tokens."""
+        return len(self.key) // ID_BYTES
 
 
 @dataclass(frozen=True, slots=True)

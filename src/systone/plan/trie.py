@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import accumulate, chain, pairwise
 
 import numpy as np
 
 from systone.plan.budget import Load
 from systone.plan.policy import Policy, Sharing
-from systone.plan.tables import I32, Row, Segment
+from systone.plan.tables import I32, ID_BYTES, Row
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -111,67 +111,80 @@ class Trie:
 def build_trie(rows: Sequence[Row], sharing: Sharing) -> Trie:
     """The trie of a request under a policy. Raises ValueError for a row without a segment, or with
     read-outs that are none, not rising or outside its last segment."""
-    trie = _grow(rows, sharing.policy)
-    total = int(trie.row_len.sum())
-    return trie if sharing.applies(total - trie.token_ids.size, total) else trie.unshared()
-
-
-def _grow(rows: Sequence[Row], policy: Policy) -> Trie:
-    children: dict[tuple[int, bytes], int] = {}
-    segments: list[Segment] = []
-    parent: list[int] = []
-    depth: list[int] = []
-    ancestors: list[int] = []
-    end: list[int] = []  # position after the node's last token
-    row_node: list[int] = []
-    row_root: list[int] = []
-    readouts: list[int] = []
-    counts: list[int] = []
+    grown = _Grown()
     for row in rows:
-        node = -1
-        path: list[int] = []
+        grown.add(row)
+    total = sum(grown.row_len)
+    computed = sum(grown.node_len)
+    return grown.trie(sharing.policy, sharing.applies(total - computed, total))
+
+
+class _Grown:
+    """The arrays of a trie as lists, while its rows are added. Names as in `Trie`."""
+
+    def __init__(self) -> None:
+        self.keys: list[bytes] = []
+        self.node_len: list[int] = []
+        self.parent: list[int] = []
+        self.depth: list[int] = []
+        self.position: list[int] = []
+        self.ancestors: list[int] = []
+        self.row_node: list[int] = []
+        self.row_root: list[int] = []
+        self.row_len: list[int] = []
+        self.row_question: list[int] = []
+        self.row_readouts: list[int] = []
+        self.offsets: list[int] = []
+        self._children: dict[tuple[int, bytes], int] = {}
+        self._inner: set[int] = set()
+
+    def add(self, row: Row) -> None:
+        children, path = self._children, []
+        node, position = -1, 0
         for segment in row.path:
-            key = (node, segment.key)
-            child = children.get(key, -1)
-            if child < 0:
-                child = children[key] = len(segments)
-                segments.append(segment)
-                parent.append(node)
-                depth.append(len(path))
-                ancestors += path
-                end.append((end[node] if node >= 0 else 0) + segment.tokens.size)
+            key = segment.key
+            child = children.get((node, key))
+            if child is None:
+                child = children[node, key] = len(self.keys)
+                self._new(key, node, position, path)
             path.append(child)
             node = child
+            position += self.node_len[child]
         if not path:
             raise ValueError("a row needs at least one segment")
-        row_node.append(node)
-        row_root.append(path[0])
-        length = row.path[-1].tokens.size
+        length = self.node_len[node]
         offsets = (length - 1,) if row.readouts is None else row.readouts
         if row.readouts is not None:
             _check_readouts(row.readouts, length)
-        readouts += offsets
-        counts.append(len(offsets))
-    node_end = np.array(end, np.int32)
-    node_len = np.array([segment.tokens.size for segment in segments], np.int32)
-    at = np.array(row_node, np.int32)
-    return Trie(
-        policy=policy,
-        shared=True,
-        token_ids=np.concatenate([s.tokens for s in segments]) if segments else node_end,
-        node_len=node_len,
-        node_parent=np.array(parent, np.int32),
-        node_depth=np.array(depth, np.int32),
-        node_position=node_end - node_len,
-        node_ancestors=np.array(ancestors, np.int32),
-        row_node=at,
-        row_root=np.array(row_root, np.int32),
-        row_len=node_end[at],
-        row_question=np.array([row.question for row in rows], np.int32),
-        row_readouts=np.array(counts, np.int32),
-        readout_offset=np.array(readouts, np.int32),
-        num_inner=len(set(parent) - {-1}),
-    )
+        self.row_node.append(node)
+        self.row_root.append(path[0])
+        self.row_len.append(position)
+        self.row_question.append(row.question)
+        self.row_readouts.append(len(offsets))
+        self.offsets += offsets
+
+    def _new(self, key: bytes, parent: int, position: int, path: list[int]) -> None:
+        self.keys.append(key)
+        self.node_len.append(len(key) // ID_BYTES)
+        self.parent.append(parent)
+        self.depth.append(len(path))
+        self.position.append(position)
+        self.ancestors += path
+        if parent >= 0:
+            self._inner.add(parent)
+
+    def trie(self, policy: Policy, shared: bool) -> Trie:
+        """The lists as views of one array: a small array costs as much as its first hundred
+        entries."""
+        lists = (
+            self.node_len, self.parent, self.depth, self.position, self.ancestors, self.row_node,
+            self.row_root, self.row_len, self.row_question, self.row_readouts, self.offsets,
+        )  # fmt: skip
+        ends = accumulate(map(len, lists))
+        block = np.array([*chain.from_iterable(lists)], np.int32)
+        arrays = [block[end - len(each) : end] for each, end in zip(lists, ends, strict=True)]
+        tokens = np.frombuffer(b"".join(self.keys), np.int32)
+        return Trie(policy, shared, tokens, *arrays, num_inner=len(self._inner))
 
 
 def _check_readouts(offsets: tuple[int, ...], length: int) -> None:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
-
 from systone.models.piece_cache import MAX_CHARS, PieceCache
 
 
-def ids(*values: int) -> np.ndarray:
-    return np.array(values, np.int32)
+def ids(*values: int) -> bytes:
+    return np.array(values, np.int32).tobytes()
 
 
 def test_what_was_kept_is_found_and_nothing_else() -> None:
@@ -17,14 +15,7 @@ def test_what_was_kept_is_found_and_nothing_else() -> None:
     cache.keep({"a": ids(1, 2), "b": ids(3)})
     found = cache.find(["a", "c"])
     assert list(found) == ["a"]
-    assert found["a"].tolist() == [1, 2]
-
-
-def test_kept_ids_can_not_be_written() -> None:
-    cache = PieceCache()
-    cache.keep({"a": ids(1)})
-    with pytest.raises(ValueError, match="read-only"):
-        cache.find(["a"])["a"][0] = 9
+    assert found["a"] == ids(1, 2)
 
 
 def test_the_least_recently_used_leave_first() -> None:

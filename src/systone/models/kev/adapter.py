@@ -7,10 +7,9 @@ own score is not used.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+import math
+from dataclasses import dataclass
 from typing import Any
-
-import numpy as np
 
 from systone.errors import EngineFaultError
 from systone.models.base import Adapter, Cost, Prepared, Readout
@@ -19,6 +18,7 @@ from systone.models.kev.card import KevCheckpoint, KevSettings, card_of
 from systone.models.kev.prompt import RequestText, read_request
 from systone.models.kev.rows import RowMaker, Rows, Tokenizer
 from systone.plan import build_trie
+from systone.plan.tables import ID_BYTES
 from systone.protocol.kev import answer_object
 from systone.protocol.types import (
     Answer,
@@ -121,14 +121,15 @@ class KevAdapter(Adapter):
 
         Every digit is a token of its own in both split patterns, so the count doesn't depend on
         which digits they are; with one digit for all of them most words were met before."""
-        (ids,) = self._tokenizer.encode_batch([json.dumps(answers).translate(_ONE_DIGIT)])
-        return int(ids.size)
+        (ids,) = self._tokenizer.ids([json.dumps(answers).translate(_ONE_DIGIT)])
+        return len(ids) // ID_BYTES
 
 
 def _as_sent(own: Answer, question: Question) -> Answer:
     """Outside the model's own dialect a legend repeats the levels as they were sent."""
     if isinstance(own, ScoreAnswer) and isinstance(question, Score):
-        return replace(own, legend=tuple(question.criteria))
+        legend = tuple(question.criteria)
+        return ScoreAnswer(own.score, legend, own.probabilities, own.confidence)
     return own
 
 
@@ -136,7 +137,7 @@ def _scores(readout: Readout, count: int) -> list[float]:
     values = readout.values
     if values.shape != (count, 1):
         raise EngineFaultError(f"{count} read-outs gave scores of shape {values.shape}")
-    if not np.isfinite(values).all():
-        raise EngineFaultError("a logit is not finite", code="non_finite_output")
     scores: list[float] = values[:, 0].tolist()
+    if not all(map(math.isfinite, scores)):  # of so few, quicker than numpy
+        raise EngineFaultError("a logit is not finite", code="non_finite_output")
     return scores

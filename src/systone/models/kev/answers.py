@@ -5,9 +5,8 @@ to four decimals. Formulas: the Kev contract, section 4.
 from __future__ import annotations
 
 import math
+from array import array
 from collections.abc import Sequence
-
-import numpy as np
 
 from systone.models.calibration import (
     argmax,
@@ -33,7 +32,7 @@ __all__ = ["answer", "probabilities"]
 
 def probabilities(logits: Sequence[float], temperature: float) -> tuple[float, ...]:
     """`softmax(z / T)`, each value rounded to FP32 as the reference's are."""
-    return tuple(float(np.float32(p)) for p in softmax(logits, temperature))
+    return tuple(array("f", softmax(logits, temperature)))
 
 
 def answer(

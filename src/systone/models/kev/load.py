@@ -70,6 +70,8 @@ def serve_weights(served: ServedWeights, settings: ModelSettings, *, release_dat
     if served.tokenizer is None:
         raise ConfigError("these weights name no tokenizer directory")
     sharing = Sharing(settings.effective_policy)
+    tokenizer = load_tokenizer(served.tokenizer)
+    tokenizer.learn_common_words()
     adapter = KevAdapter(
         KevCheckpoint(
             name=served.provenance.package,
@@ -80,7 +82,7 @@ def serve_weights(served: ServedWeights, settings: ModelSettings, *, release_dat
             temperature=served.temperature,
             calibrated=not served.provenance.synthetic,
         ),
-        load_tokenizer(served.tokenizer),
+        tokenizer,
         KevSettings(
             max_length=settings.max_length,
             truncate=_truncates(settings),

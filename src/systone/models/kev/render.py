@@ -32,7 +32,7 @@ def render(value: Json, indent: int = 0) -> str:
 
 def escape(text: str) -> str:
     """Caller text that can't forge a delimiter: `<|name|>` becomes `<\u00a6name\u00a6>`."""
-    return _DELIMITER.sub("<\u00a6\\1\u00a6>", text)
+    return _DELIMITER.sub("<\u00a6\\1\u00a6>", text) if "<|" in text else text
 
 
 def text_of(value: Json, loc: tuple[str | int, ...]) -> str:

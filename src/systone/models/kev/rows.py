@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Protocol
-
-import numpy as np
 
 from systone.errors import ConfigError, RequestError
 from systone.models.kev.prompt import (
@@ -19,12 +18,11 @@ from systone.models.kev.prompt import (
     OPTION_START,
     QUESTION,
     STATE,
-    QuestionText,
     RequestText,
 )
 from systone.models.kev.render import escape
-from systone.models.qwen_cuts import cut_text
-from systone.plan import I32, Row, Segment
+from systone.plan import Row, Segment
+from systone.plan.tables import ID_BYTES
 
 __all__ = ["RowLimits", "RowMaker", "Rows", "Tokenizer"]
 
@@ -32,7 +30,9 @@ __all__ = ["RowLimits", "RowMaker", "Rows", "Tokenizer"]
 class Tokenizer(Protocol):
     """Text to ids; added tokens inside the text become their own ids."""
 
-    def encode_batch(self, texts: Sequence[str]) -> list[I32]: ...
+    def ids(self, texts: Sequence[str]) -> list[bytes]:
+        """int32 in memory order, of each."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class Rows:
     @property
     def input_tokens(self) -> int:
         """The state once and every branch: what the contract bills."""
-        branches = sum(row.path[1].tokens.size for row in self.rows)
+        branches = sum(row.path[1].size for row in self.rows)
         return self.state_tokens_used + branches
 
 
@@ -70,51 +70,49 @@ class RowMaker:
         """Raises ConfigError for a tokenizer that lacks a delimiter."""
         self._tokenizer = tokenizer
         delimiters = (STATE, QUESTION, OPTION_START, OPTION_END, DECIDE)
-        found = tokenizer.encode_batch(delimiters)
+        found = tokenizer.ids(delimiters)
         for text, ids in zip(delimiters, found, strict=True):
-            if ids.size != 1:
+            if len(ids) != ID_BYTES:
                 raise ConfigError(f"the tokenizer has no token {text}, which this model needs")
         self._state, self._question, self._start, self._end, self._decide = found
 
     def rows(self, text: RequestText, names: Sequence[str], limits: RowLimits) -> Rows:
         """Raises RequestError for a state over its limit, or for the first branch, in request
         order, whose row is over the row's. `names`: the questions' ids, for the errors."""
-        state_pieces = cut_text(escape(text.state))
-        ids = self._tokenised(state_pieces, text)
-        state = np.concatenate([self._state, *(ids[piece] for piece in state_pieces)])
-        used = state
-        if state.size > limits.state:
+        pieces = [escape(text.state)]
+        for question in text.questions:
+            pieces += map(escape, (question.instructions, *question.options))
+        distinct = list(dict.fromkeys(pieces))
+        ids = dict(zip(distinct, self._tokenizer.ids(distinct), strict=True))
+        every = map(ids.__getitem__, pieces)
+        state = self._state + next(every)
+        size = used = len(state) // ID_BYTES
+        if size > limits.state:
             if not limits.truncate:
-                raise _too_long(state.size, limits.state)
-            used = state[: limits.state]
-        parent = Segment.of(used)
+                raise _too_long(size, limits.state)
+            state, used = state[: limits.state * ID_BYTES], limits.state
+        parent = Segment.joined((state,))
         rows = []
         for index, question in enumerate(text.questions):
-            branch, readouts = self._branch(question, ids)
-            if used.size + branch.size > limits.row:
-                raise _branch_too_long(names[index], branch.size, used.size, limits.row)
-            rows.append(Row((parent, Segment.of(branch)), index, readouts))
-        return Rows(tuple(rows), state.size, used.size)
+            branch, readouts = self._branch(next(every), list(islice(every, len(question.options))))
+            if used + branch.size > limits.row:
+                raise _branch_too_long(names[index], branch.size, used, limits.row)
+            rows.append(Row((parent, branch), index, readouts))
+        return Rows(tuple(rows), size, used)
 
-    def _branch(self, question: QuestionText, ids: dict[str, I32]) -> tuple[I32, tuple[int, ...]]:
-        """The branch's tokens, and where its options and the branch itself end."""
-        parts = [self._question, ids[escape(question.instructions)]]
-        length = 1 + parts[1].size
+    def _branch(
+        self, instructions: bytes, options: Sequence[bytes]
+    ) -> tuple[Segment, tuple[int, ...]]:
+        """The branch, and where its options and the branch itself end."""
+        parts = [self._question, instructions]
+        length = 1 + len(instructions) // ID_BYTES
         readouts = []
-        for option in question.options:
-            tokens = ids[escape(option)]
-            parts += [self._start, tokens, self._end]
-            length += tokens.size + 2
+        for option in options:
+            parts += (self._start, option, self._end)
+            length += 2 + len(option) // ID_BYTES
             readouts.append(length - 1)
         parts.append(self._decide)
-        return np.concatenate(parts), (*readouts, length)
-
-    def _tokenised(self, state_pieces: Sequence[str], text: RequestText) -> dict[str, I32]:
-        pieces = dict.fromkeys(state_pieces)
-        for question in text.questions:
-            pieces[escape(question.instructions)] = None
-            pieces.update((escape(option), None) for option in question.options)
-        return dict(zip(pieces, self._tokenizer.encode_batch(list(pieces)), strict=True))
+        return Segment.joined(parts), (*readouts, length)
 
 
 def _too_long(found: int, limit: int) -> RequestError:

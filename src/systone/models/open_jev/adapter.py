@@ -6,10 +6,9 @@ One candidate is one row; nothing is generated. Pure CPU, thread-safe. N rows.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Mapping
-from typing import Any
-
-import numpy as np
+from typing import Any, NoReturn
 
 from systone.errors import EngineFaultError, RequestError
 from systone.models.base import Adapter, Cost, Prepared, Readout
@@ -48,13 +47,15 @@ class OpenJevAdapter(Adapter):
         text = read_request(request, strict=strict)
         rows = self._rows.rows(text)
         trie = build_trie(rows, self.settings.sharing)
-        self._check_lengths(request, trie)
+        lengths = trie.row_len.tolist()
+        if max(lengths) > self.max_length:
+            self._refuse_longer(request, trie, lengths)
         self._verify(text, rows)
         load = trie.load
         return Prepared(
             request=request,
             cost=Cost(load.tokens, load.rows, load.states),
-            input_tokens=int(trie.row_len.sum()),
+            input_tokens=sum(lengths),
             work=trie,
             notes=text.notes,
         )
@@ -105,15 +106,13 @@ class OpenJevAdapter(Adapter):
                 code="unknown_model",
             )
 
-    def _check_lengths(self, request: Request, trie: Trie) -> None:
-        over = trie.row_len > self.max_length
-        if not over.any():
-            return
-        row = int(np.argmax(over))
+    def _refuse_longer(self, request: Request, trie: Trie, lengths: list[int]) -> NoReturn:
+        """Names the first row that is too long."""
+        row = next(i for i, length in enumerate(lengths) if length > self.max_length)
         name = list(request.questions)[int(trie.row_question[row])]
         raise RequestError.at(
             ("questions", name),
-            f"question {name}: {int(trie.row_len[row])} tokens exceeds "
+            f"question {name}: {lengths[row]} tokens exceeds "
             f"max_length={self.max_length}; no silent truncation",
             type="max_tokens_exceeded",
             code="max_tokens_exceeded",
@@ -135,7 +134,7 @@ def _scores(readout: Readout, rows: int) -> list[float]:
     values = readout.values
     if values.shape != (rows, 1):
         raise EngineFaultError(f"{rows} rows gave scores of shape {values.shape}")
-    if not np.isfinite(values).all():
-        raise EngineFaultError("a score is not finite", code="non_finite_output")
     scores: list[float] = values[:, 0].tolist()
+    if not all(map(math.isfinite, scores)):
+        raise EngineFaultError("a score is not finite", code="non_finite_output")
     return scores

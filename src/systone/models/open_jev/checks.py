@@ -138,6 +138,8 @@ class _Reader:
         return candidates_text(asked, levels)
 
     def _text(self, value: Any, *field: str | int) -> str:
+        if isinstance(value, str) and value.isascii():
+            return value  # most slots, and nothing to say about them
         where = ".".join(map(str, field))
         return _slot(value, self._loc(*field), f"question {self.name}: {where}")
 

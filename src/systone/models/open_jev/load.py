@@ -72,6 +72,8 @@ def serve_weights(served: ServedWeights, settings: ModelSettings, *, release_dat
     if served.tokenizer is None:
         raise ConfigError("these weights name no tokenizer directory")
     sharing = Sharing(settings.effective_policy)
+    tokenizer = load_tokenizer(served.tokenizer)
+    tokenizer.learn_common_words()
     adapter = OpenJevAdapter(
         OpenJevCheckpoint(
             base=served.model_id,
@@ -82,7 +84,7 @@ def serve_weights(served: ServedWeights, settings: ModelSettings, *, release_dat
             max_length=served.max_length,
             calibrated=not served.provenance.synthetic,
         ),
-        load_tokenizer(served.tokenizer),
+        tokenizer,
         OpenJevSettings(max_length=settings.max_length, sharing=sharing),
     )
     from systone.execute.passes import PassExecutor

@@ -14,7 +14,6 @@ import numpy as np
 from systone.models.open_jev.checks import RequestText
 from systone.models.open_jev.prompt import CHAT_PREFIX, NOUL_TAIL, OPTION_TAIL, whole_prompts
 from systone.models.piece_cache import PieceCache
-from systone.models.qwen_cuts import cut_text
 from systone.plan import I32, Row, Segment
 
 
@@ -25,7 +24,9 @@ class Tokenizer(Protocol):
         """The whole text at once, nothing remembered."""
         ...
 
-    def encode_batch(self, texts: Sequence[str]) -> list[I32]: ...
+    def ids(self, texts: Sequence[str]) -> list[bytes]:
+        """int32 in memory order, of each."""
+        ...
 
 
 class RowMaker:
@@ -34,27 +35,27 @@ class RowMaker:
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
         self._pieces = PieceCache()
-        fixed = tokenizer.encode_batch([CHAT_PREFIX, OPTION_TAIL, NOUL_TAIL])
+        fixed = tokenizer.ids([CHAT_PREFIX, OPTION_TAIL, NOUL_TAIL])
         self._prefix, self._option_tail, self._noul_tail = fixed
 
     def rows(self, text: RequestText) -> list[Row]:
         """The rows of a request, in question order and within it in option order."""
-        state_pieces = cut_text(text.state)
-        ids = self._tokenised(state_pieces, text)
-        state = Segment.of(np.concatenate([self._prefix, *(ids[p] for p in state_pieces)]))
+        ids = self._tokenised(text)
+        state = Segment.joined((self._prefix, ids[text.state]))
         # distinct by text, so that equal options of a request are one object (and one key)
         segments: dict[str, Segment] = {}
         rows = []
         for index, question in enumerate(text.questions):
-            if not question.options:
-                rest = _ended(segments, ids, question.head, self._noul_tail)
-                rows.append(Row((state, rest), index))
-                continue
             head = segments.get(question.head)
             if head is None:
-                head = segments[question.head] = Segment.of(ids[question.head])
+                tail = b"" if question.options else self._noul_tail
+                head = segments[question.head] = Segment.joined((ids[question.head], tail))
+            if not question.options:
+                rows.append(Row((state, head), index))
             for option in question.options:
-                end = _ended(segments, ids, option, self._option_tail)
+                end = segments.get(option)
+                if end is None:
+                    end = segments[option] = Segment.joined((ids[option], self._option_tail))
                 rows.append(Row((state, head, end), index))
         return rows
 
@@ -68,21 +69,14 @@ class RowMaker:
                 return prompt
         return None
 
-    def _tokenised(self, state_pieces: list[str], text: RequestText) -> dict[str, I32]:
-        asked = dict.fromkeys(
-            piece for question in text.questions for piece in (question.head, *question.options)
-        )
+    def _tokenised(self, text: RequestText) -> dict[str, bytes]:
+        """Ids of every piece. A state is not kept."""
+        asked = [piece for q in text.questions for piece in (q.head, *q.options)]
         ids = self._pieces.find(asked)
-        new = [piece for piece in asked if piece not in ids]
-        state = [piece for piece in dict.fromkeys(state_pieces) if piece not in asked]
-        encoded = self._tokenizer.encode_batch([*new, *state])
-        fresh = dict(zip(new, encoded, strict=False))
-        self._pieces.keep(fresh)
-        return ids | fresh | dict(zip(state, encoded[len(new) :], strict=True))
-
-
-def _ended(segments: dict[str, Segment], ids: dict[str, I32], text: str, tail: I32) -> Segment:
-    segment = segments.get(text)
-    if segment is None:
-        segment = segments[text] = Segment.of(np.concatenate([ids[text], tail]))
-    return segment
+        new = [piece for piece in dict.fromkeys(asked) if piece not in ids]
+        *fresh, state = self._tokenizer.ids([*new, text.state])
+        made = dict(zip(new, fresh, strict=True))
+        self._pieces.keep(made)
+        ids.update(made)
+        ids[text.state] = state
+        return ids
