@@ -40,7 +40,7 @@ STEPS: tuple[tuple[Any, str], ...] = (
     (passes, "cut_passes"), (memo.TablesMemo, "of"), (graph_stage, "work_arrays"),
     (graph_stage.PassStage, "load"), (graph_cuda.CudaGraph, "replay"),
     (graph_outputs.Outputs, "send"), (gpu_launch.GpuLaunch, "enqueue"),
-    (gpu_clock.GpuClock, "add"), (graph_outputs.Pending, "take"), (pass_flight, "_scatter"),
+    (gpu_clock.GpuClock, "add"), (graph_outputs.Pending, "take"), (pass_flight.PassFlight, "_shares"),
     (passes.PassExecutor, "begin"), (pass_flight.PassFlight, "enqueue"),
     (gpu_launch.GpuLaunch, "take"), (pass_flight.PassFlight, "_account"),
     (loop._Loop, "_enqueue"), (loop._Loop, "conclude"), (pipeline, "finish"),

@@ -23,7 +23,7 @@ class PassRunner(Protocol):
         """Load, check, allocate, warm up. Raises ConfigError."""
 
     def run(self, tables: PassTables) -> NDArray[np.float32]:
-        """Head scores [R, W] in read-out order, ready on the host.
+        """Head scores [R, W] in read-out order, ready on the host, in an array of their own.
 
         Any exception fails the requests of this pass; EngineDownError means the device is lost.
         """

@@ -83,6 +83,18 @@ class Capacity:
         return (*inner, short, Scan.at(self.depth + 1, leaf=True, long=True))
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Plan:
+    """How passes of one size travel: the places of their arrays, the tensors that kernels read, and
+    what is copied from which slot to where."""
+
+    places: Mapping[str, Place]
+    depth: int
+    staged: WorkTables
+    sent: torch.Tensor
+    from_slot: tuple[torch.Tensor, ...]
+
+
 class PassStage:
     """Used by one thread and one stream."""
 
@@ -95,9 +107,9 @@ class PassStage:
         self._device = torch.empty(size, dtype=torch.int32, device=device)
         self._left = [_event() for _ in range(_SLOTS)] if cuda else []
         self._next = 0
+        self._words: list[NDArray[np.int32]] = [host.numpy() for host in self._hosts]
         # what depends on sizes only, for the sizes of late: most passes come in few
-        self._layout = lru_cache(_SIZES_KEPT)(self._layout_for)
-        self._tables = lru_cache(_SIZES_KEPT)(self._tables_for)
+        self._plan = lru_cache(_SIZES_KEPT)(self._plan_for)
         self._kept = KeptWords()
         self.before_copy: Callable[[], None] | None = None  # the first device work of a pass
 
@@ -111,37 +123,37 @@ class PassStage:
         before what is launched next on the current stream.
 
         Raises EngineFaultError: it doesn't fit."""
-        self._require_room(capacity, readouts)
+        plan = self._plan(capacity, readouts)
         slot, self._next = self._next, (self._next + 1) % _SLOTS
         if self._left:
             self._left[slot].synchronize()  # the pass before the last has been copied out
-        words: NDArray[np.int32] = self._hosts[slot].numpy()
-        kept = self._kept.find(tables, (capacity, readouts))
-        if kept is None:
-            used = self._fill(words, tables, capacity, readouts)
-            self._kept.keep(tables, (capacity, readouts), words[:used])
+        words = self._words[slot]
+        if self._kept.restore(tables, plan, words):
+            _fill(words, "token_ids", tables.token_ids, plan.places["token_ids"], 0)
         else:
-            used = kept.shape[0]
-            words[:used] = kept
-            _fill(words, "token_ids", tables.token_ids, self._layout(capacity)["token_ids"], 0)
+            self._kept.keep(tables, plan, words, self._fill(words, tables, plan))
         if self.before_copy is not None:
             self.before_copy()
-        self._device[:used].copy_(self._hosts[slot][:used], non_blocking=True)
+        plan.sent.copy_(plan.from_slot[slot], non_blocking=True)
         if self._left:
             self._left[slot].record()
-        return self._tables(capacity, readouts)
+        return plan.staged
 
     def _fill(
-        self, words: NDArray[np.int32], tables: PassTables, capacity: Capacity, readouts: int
-    ) -> int:
-        """Write every array to its place; the word after the last."""
-        arrays = work_arrays(tables, self.room.tile_of(capacity.tokens))
-        arrays["scan_ptr"] = _deepened(arrays["scan_ptr"], capacity.depth)
-        used = 0
-        for name, place in self._layout(capacity).items():
-            rows = readouts if name in _READOUT_ARRAYS else 0
-            used = max(used, _fill(words, name, arrays[name], place, rows))
-        return used
+        self, words: NDArray[np.int32], tables: PassTables, plan: _Plan
+    ) -> list[tuple[int, int]]:
+        """Write every array to its place; the words from each first one to the one after the
+        last."""
+        arrays = work_arrays(tables, plan.staged.tile_tokens)
+        arrays["scan_ptr"] = _deepened(arrays["scan_ptr"], plan.depth)
+        readouts = plan.staged.num_readouts
+        return [
+            (
+                place[0],
+                _fill(words, name, arrays[name], place, readouts if name in _READOUT_ARRAYS else 0),
+            )
+            for name, place in plan.places.items()
+        ]
 
     def _require_room(self, capacity: Capacity, readouts: int) -> None:
         for name, asked, most in (
@@ -154,17 +166,18 @@ class PassStage:
                     f"a pass has {asked} rows of {name}; the device was set up for {most}"
                 )
 
-    def _layout_for(self, capacity: Capacity) -> Mapping[str, Place]:
-        shapes = _trunk_shapes(capacity, self.room.tile_of(capacity.tokens))
-        return {**self._tail, **_placed(shapes, _end(self._tail))}
-
-    def _tables_for(self, capacity: Capacity, readouts: int) -> WorkTables:
-        views = {name: self._view(*place) for name, place in self._layout(capacity).items()}
+    def _plan_for(self, capacity: Capacity, readouts: int) -> _Plan:
+        self._require_room(capacity, readouts)
+        tile = self.room.tile_of(capacity.tokens)
+        places = {**self._tail, **_placed(_trunk_shapes(capacity, tile), _end(self._tail))}
+        views = {name: self._view(*place) for name, place in places.items()}
         views |= {name: views[name][:readouts] for name in _READOUT_ARRAYS}
         nothing = self._device[:0]
         unread = {f.name: nothing for f in fields(WorkTables) if f.name not in _NOT_ARRAYS}
-        tile = self.room.tile_of(capacity.tokens)
-        return WorkTables(**unread | views, tile_tokens=tile, scans=capacity.scans)
+        staged = WorkTables(**unread | views, tile_tokens=tile, scans=capacity.scans)
+        end = _end(places)
+        sources = tuple(host[:end] for host in self._hosts)
+        return _Plan(places, capacity.depth, staged, self._device[:end], sources)
 
     def _view(self, begin: int, shape: tuple[int, ...]) -> torch.Tensor:
         return self._device[begin : begin + prod(shape)].view(shape)

@@ -1,13 +1,13 @@
 """Staged words of passes whose tables are kept (`plan.TablesMemo`): all but the token ids.
 
-Known by the identity of a read-only array of theirs, which an entry holds on to. Bounded; used by
-one thread. Words are int32.
+Known by the identity of a read-only array of theirs, which an entry holds on to. Kept are the runs
+of words that were written, not the room between them. Bounded; used by one thread. Words are int32.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,13 +19,14 @@ __all__ = ["KeptWords"]
 
 MAX_ENTRIES = 256
 MAX_WORDS = 65_536  # of an entry: all of them are at most 64 MiB
+_NEAR = 256  # so many words are copied sooner than another run is begun
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Entry:
     seg_start: I32
     layout: Hashable
-    words: NDArray[np.int32]
+    runs: tuple[tuple[slice, NDArray[np.int32]], ...]
 
 
 class KeptWords:
@@ -38,20 +39,46 @@ class KeptWords:
     def __len__(self) -> int:
         return len(self._entries)
 
-    def find(self, tables: PassTables, layout: Hashable) -> NDArray[np.int32] | None:
-        """What was kept of the same tables in the same layout; its token ids are another pass's."""
-        entry = self._entries.get(id(tables.seg_start))
+    def restore(self, tables: PassTables, layout: Hashable, words: NDArray[np.int32]) -> bool:
+        """Write what was kept of the same tables in the same layout, if anything was; its token ids
+        are another pass's."""
+        at = id(tables.seg_start)
+        entry = self._entries.get(at)
         if entry is None or entry.seg_start is not tables.seg_start or entry.layout != layout:
-            return None
-        self._entries.move_to_end(id(tables.seg_start))
-        return entry.words
+            return False
+        self._entries.move_to_end(at)
+        for run, kept in entry.runs:
+            words[run] = kept
+        return True
 
-    def keep(self, tables: PassTables, layout: Hashable, words: NDArray[np.int32]) -> None:
-        """A copy, if the tables may come again."""
-        if tables.seg_start.flags.writeable or words.shape[0] > MAX_WORDS:
+    def keep(
+        self,
+        tables: PassTables,
+        layout: Hashable,
+        words: NDArray[np.int32],
+        written: Sequence[tuple[int, int]],
+    ) -> None:
+        """A copy of the words `written`, (first, end) of each array, if the tables may come
+        again."""
+        if tables.seg_start.flags.writeable:
+            return
+        runs = _runs(written)
+        if sum(run.stop - run.start for run in runs) > MAX_WORDS:
             return
         at = id(tables.seg_start)
-        self._entries[at] = _Entry(tables.seg_start, layout, words.copy())
+        copies = tuple((run, words[run].copy()) for run in runs)
+        self._entries[at] = _Entry(tables.seg_start, layout, copies)
         self._entries.move_to_end(at)
         if len(self._entries) > self._max_entries:
             self._entries.popitem(last=False)
+
+
+def _runs(written: Sequence[tuple[int, int]]) -> list[slice]:
+    """The words of the arrays, ascending, neighbours together."""
+    runs: list[slice] = []
+    for first, end in sorted(written):
+        if runs and first - runs[-1].stop <= _NEAR:
+            runs[-1] = slice(runs[-1].start, max(end, runs[-1].stop))
+        elif end > first:
+            runs.append(slice(first, end))
+    return runs

@@ -11,7 +11,7 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from queue import SimpleQueue
 
 import numpy as np
@@ -37,41 +37,45 @@ class Account:
     seconds: float = 0.0  # of the passes it took part in, shared with their other requests
     passes: int = 0
     values: NDArray[np.float32] | None = None  # [Q, W], row by row
-    seen: NDArray[np.bool_] = field(init=False)  # [N]
-    first: NDArray[np.int32] = field(init=False)  # [N] the row's first place in `values`
+    unseen: NDArray[np.bool_] | None = None  # [N] while rows are scored in several passes
     error: Exception | None = None
 
-    def __post_init__(self) -> None:
-        self.seen = np.zeros(self.trie.num_rows, bool)
-        self.first = starts_of(self.trie.row_readouts)[:-1]
+    def takes_all(self, readout_row: NDArray[np.int32]) -> bool:
+        """Whether these are the rows of all its read-outs, in order."""
+        rows = np.arange(self.trie.num_rows, dtype=np.int32)
+        return np.array_equal(readout_row, rows.repeat(self.trie.row_readouts))
+
+    def take_all(self, scores: NDArray[np.float32]) -> None:
+        """Keep the scores of all read-outs, in order."""
+        if self.values is not None:
+            raise EngineFaultError("a row was scored twice")
+        self.values = scores
 
     def take(self, readout_row: NDArray[np.int32], scores: NDArray[np.float32]) -> None:
         """Keep the scores of read-outs whose rows these are: every read-out of a row at once, and
         each row once."""
-        whole = np.arange(self.trie.num_rows, dtype=np.int32).repeat(self.trie.row_readouts)
-        if self.values is None and np.array_equal(readout_row, whole):
-            self.values = scores.astype(np.float32)  # most requests: every row in one pass
-            self.seen[:] = True
-            return
         changed = np.flatnonzero(readout_row[1:] != readout_row[:-1]) + 1
         begin = np.concatenate([[0], changed])
         count = np.diff(np.append(begin, readout_row.shape[0]))
         rows = readout_row[begin]
-        if self.seen[rows].any():
+        if self.values is None:
+            self.values = np.empty((self.trie.num_readouts, scores.shape[1]), np.float32)
+            self.unseen = np.ones(self.trie.num_rows, bool)
+        if self.unseen is None or not self.unseen[rows].all():
             raise EngineFaultError("a row was scored twice")
         if (count != self.trie.row_readouts[rows]).any():
             raise EngineFaultError("a row has not as many scores as read-outs")
-        if self.values is None:
-            self.values = np.empty((self.trie.num_readouts, scores.shape[1]), np.float32)
         inside = np.arange(readout_row.shape[0]) - begin.repeat(count)
-        self.values[self.first[readout_row] + inside] = scores
-        self.seen[rows] = True
+        first = starts_of(self.trie.row_readouts)
+        self.values[first[readout_row] + inside] = scores
+        self.unseen[rows] = False
 
     def outcome(self) -> Readout | Exception:
         if self.error is not None:
             return self.error
-        if self.values is None or not self.seen.all():
-            return EngineFaultError(f"{int((~self.seen).sum())} rows were never scored")
+        missing = self.unseen.sum() if self.unseen is not None else 0
+        if self.values is None or missing:
+            return EngineFaultError(f"{missing or self.trie.num_rows} rows were never scored")
         return Readout(
             self.values,
             {
@@ -107,12 +111,25 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class _Share:
+    """What one request has of a pass: read-outs `first` to `end` - 1, of these rows; None: all of
+    the request's, in order."""
+
+    account: Account
+    first: int
+    end: int
+    rows: NDArray[np.int32] | None
+
+
+@dataclass(slots=True, eq=False)
 class _Launched:
-    """A pass that has begun."""
+    """A pass that has begun. `shares`: known once its first part is enqueued, as they are made
+    while the device works."""
 
     parts: Sequence[Part]
     tables: PassTables
     launch: Launch
+    shares: Sequence[_Share] = ()
 
 
 class PassFlight(Flight):
@@ -142,6 +159,7 @@ class PassFlight(Flight):
             self._begun = None
             try:
                 more = current.launch.enqueue()
+                current.shares = current.shares or self._shares(current)
             except EngineDownError:
                 raise
             except Exception as error:
@@ -192,17 +210,33 @@ class PassFlight(Flight):
     def _live(self, parts: Sequence[Part]) -> list[Part]:
         return [part for part in parts if self._accounts[part.request].error is None]
 
+    def _shares(self, launched: _Launched) -> list[_Share]:
+        """Who gets which of a pass's scores; notes what its requests share in it."""
+        tables, shares, first = launched.tables, [], 0
+        for index, part in enumerate(launched.parts):
+            trie, account = part.trie, self._accounts[part.request]
+            end = first + trie.num_readouts
+            rows = tables.readout_row[first:end]
+            if len(launched.parts) > 1 and not (tables.readout_request[first:end] == index).all():
+                raise EngineFaultError("a pass mixes the read-outs of its requests")
+            shares.append(_Share(account, first, end, None if account.takes_all(rows) else rows))
+            account.passes += 1
+            account.reuse = account.reuse.plus(
+                trie.saved_tokens, crosses_questions=trie.crosses_questions
+            )
+            first = end
+        return shares
+
     def _account(self, done: _Launched) -> None:
         """Scatter a pass's scores and note what it took."""
         scores = _checked(done.launch.take(), done.tables)
-        _scatter(done.parts, done.tables, scores, self._accounts)
-        for part in done.parts:
-            account = self._accounts[part.request]
-            account.seconds += done.launch.seconds
-            account.passes += 1
-            account.reuse = account.reuse.plus(
-                part.trie.saved_tokens, crosses_questions=part.trie.crosses_questions
-            )
+        for share in done.shares:
+            mine = scores[share.first : share.end]
+            if share.rows is None:
+                share.account.take_all(mine)
+            else:
+                share.account.take(share.rows, mine)
+            share.account.seconds += done.launch.seconds
 
     def _fail(self, parts: Sequence[Part], error: Exception) -> None:
         log.error("a pass of %d requests failed", len(parts), exc_info=error)
@@ -216,21 +250,6 @@ def _checked(scores: NDArray[np.float32], tables: PassTables) -> NDArray[np.floa
     if scores.ndim != 2 or scores.shape[0] != wanted:
         raise EngineFaultError(f"{wanted} read-outs gave scores of shape {scores.shape}")
     return scores
-
-
-def _scatter(
-    parts: Sequence[Part],
-    tables: PassTables,
-    scores: NDArray[np.float32],
-    accounts: Sequence[Account],
-) -> None:
-    """Each score to the (request, row) its read-out names."""
-    if len(parts) == 1:
-        accounts[parts[0].request].take(tables.readout_row, scores)
-        return
-    for index, part in enumerate(parts):
-        mine = tables.readout_request == index
-        accounts[part.request].take(tables.readout_row[mine], scores[mine])
 
 
 def _fault(error: Exception) -> EngineFaultError:

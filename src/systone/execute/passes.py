@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 from systone.errors import ConfigError, EngineFaultError
@@ -82,7 +83,8 @@ class PassExecutor(Executor[Prepared]):
 
     def begin(self, batch: Sequence[Prepared]) -> PassFlight:
         accounts = [self._account(prepared) for prepared in batch]
-        passes = cut_passes([account.trie for account in accounts], self._budget_of(batch))
+        budget = self._alone_budget if len(batch) == 1 else self.budget
+        passes = cut_passes([account.trie for account in accounts], budget)
         return PassFlight(self._launch, self._memo.of, passes, accounts, waits=self._overlaps)
 
     @property
@@ -90,18 +92,19 @@ class PassExecutor(Executor[Prepared]):
         """One row a pass is the serial mode."""
         return self._overlapping is not None and self.budget.rows > 1
 
+    @cached_property
+    def _alone_budget(self) -> PassBudget:
+        """A request that comes alone may fill the largest pass: cut, it would compute what its rows
+        share once for each pass."""
+        if self._overlapping is None:
+            return self.budget
+        most = self._overlapping.pass_tokens
+        return replace(self.budget, tokens=max(self.budget.tokens, most))
+
     def _launch(self, tables: PassTables) -> Launch:
         if self._overlapping is not None:
             return self._overlapping.begin(tables)
         return Run(self.runner, tables)
-
-    def _budget_of(self, batch: Sequence[Prepared]) -> PassBudget:
-        """A request that comes alone may fill the largest pass: cut, it would compute what its rows
-        share once for each pass."""
-        if len(batch) == 1 and self._overlapping is not None:
-            most = self._overlapping.pass_tokens
-            return replace(self.budget, tokens=max(self.budget.tokens, most))
-        return self.budget
 
     def _account(self, prepared: Prepared) -> Account:
         trie = prepared.work

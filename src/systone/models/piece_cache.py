@@ -1,7 +1,8 @@
 """Token ids of prompt pieces that come again: questions and options of a caller rarely change.
 
 Bounded in entries and in the length of a text, so in bytes; ids depend on the text alone, so a hit
-changes nothing but time. Ids are int32 in memory order. Thread-safe. States are not kept: they rarely come twice.
+changes nothing but time. Thread-safe. States are not kept: they rarely come twice. Ids are int32 in
+memory order.
 """
 
 from __future__ import annotations

@@ -246,6 +246,6 @@ class _Pieces:
 def _is_apart(parts: Sequence[str], at: int) -> bool:
     """Whether the spaces on both sides of a part are safe cuts."""
     part, last = parts[at], len(parts) - 1
-    if at and not (opens(part) and (closes(parts[at - 1]) or at == 1 and parts[0] == "")):
+    if at and not (opens(part) and (closes(parts[at - 1]) or (at == 1 and parts[0] == ""))):
         return False
-    return at == last or closes(part) and opens(parts[at + 1])
+    return at == last or (closes(part) and opens(parts[at + 1]))

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import fields, replace
+from dataclasses import fields
 
 from systone.plan.build import build_tables
 from systone.plan.passes import Part
-from systone.plan.tables import PassTables
+from systone.plan.tables import I32, PassTables
 from systone.plan.trie import Trie
 
 __all__ = ["TablesMemo"]
@@ -22,6 +22,8 @@ MAX_STRUCTURES = 256
 MAX_TOKENS = 4096  # of a kept structure: all of them are at most about 30 MB
 
 Structure = tuple[bytes, ...]
+_TOKENS, *_STRUCTURAL = (field.name for field in fields(PassTables))
+assert _TOKENS == "token_ids"
 
 
 class TablesMemo:
@@ -30,7 +32,8 @@ class TablesMemo:
 
     def __init__(self, max_structures: int = MAX_STRUCTURES) -> None:
         self._max_structures = max_structures
-        self._kept: OrderedDict[Structure, PassTables] = OrderedDict()
+        # what a structure's tables hold beside token ids, in the order of their fields
+        self._kept: OrderedDict[Structure, tuple[I32, ...]] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._kept)
@@ -44,17 +47,17 @@ class TablesMemo:
         known = self._kept.get(structure)
         if known is not None:
             self._kept.move_to_end(structure)
-            return replace(known, token_ids=trie.token_ids)
+            return PassTables(trie.token_ids, *known)
         made = build_tables(parts)
         if made.num_tokens <= MAX_TOKENS:
             self._keep(structure, made)
         return made
 
     def _keep(self, structure: Structure, made: PassTables) -> None:
-        for field in fields(made):
-            if field.name != "token_ids":
-                getattr(made, field.name).setflags(write=False)
-        self._kept[structure] = made
+        arrays = tuple(getattr(made, name) for name in _STRUCTURAL)
+        for array in arrays:
+            array.setflags(write=False)
+        self._kept[structure] = arrays
         if len(self._kept) > self._max_structures:
             self._kept.popitem(last=False)
 

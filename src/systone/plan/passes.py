@@ -29,6 +29,8 @@ class Part:
 def cut_passes(tries: Sequence[Trie], budget: PassBudget) -> list[tuple[Part, ...]]:
     """Passes in the order they run. Every row of every trie is in exactly one part; a pass over
     the budget holds one row."""
+    if len(tries) == 1 and tries[0].num_rows and budget.holds(tries[0].load):
+        return [(Part(0, np.arange(tries[0].num_rows, dtype=np.int32), tries[0]),)]
     passes: list[tuple[Part, ...]] = []
     parts: list[Part] = []
     used = Load()

@@ -139,7 +139,8 @@ class _Grown:
         self._inner: set[int] = set()
 
     def add(self, row: Row) -> None:
-        children, path = self._children, []
+        children = self._children
+        path: list[int] = []
         node, position = -1, 0
         for segment in row.path:
             key = segment.key
@@ -182,9 +183,26 @@ class _Grown:
         )  # fmt: skip
         ends = accumulate(map(len, lists))
         block = np.array([*chain.from_iterable(lists)], np.int32)
-        arrays = [block[end - len(each) : end] for each, end in zip(lists, ends, strict=True)]
-        tokens = np.frombuffer(b"".join(self.keys), np.int32)
-        return Trie(policy, shared, tokens, *arrays, num_inner=len(self._inner))
+        length, parent, depth, position, ancestors, node, root, row_len, question, readouts, offset = (
+            block[end - len(each) : end] for each, end in zip(lists, ends, strict=True)
+        )
+        return Trie(
+            policy=policy,
+            shared=shared,
+            token_ids=np.frombuffer(b"".join(self.keys), np.int32),
+            node_len=length,
+            node_parent=parent,
+            node_depth=depth,
+            node_position=position,
+            node_ancestors=ancestors,
+            row_node=node,
+            row_root=root,
+            row_len=row_len,
+            row_question=question,
+            row_readouts=readouts,
+            readout_offset=offset,
+            num_inner=len(self._inner),
+        )
 
 
 def _check_readouts(offsets: tuple[int, ...], length: int) -> None:

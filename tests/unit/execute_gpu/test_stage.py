@@ -180,14 +180,27 @@ def test_the_same_structure_in_another_layout_is_laid_out_anew(stage: PassStage)
 def test_kept_words_are_bounded_and_those_of_the_tables_asked_for() -> None:
     memo, kept = TablesMemo(), KeptWords(max_entries=2)
     made = [memo.of(part_of([[n]], 0)) for n in (3, 4, 5)]
+    words = np.zeros(4, np.int32)
     for at, tables in enumerate(made):
-        kept.keep(tables, "here", np.full(4, at, np.int32))
+        kept.keep(tables, "here", np.full(4, at, np.int32), [(0, 4)])
     assert len(kept) == 2
-    assert kept.find(made[0], "here") is None
-    assert kept.find(made[2], "there") is None
-    found = kept.find(made[2], "here")
-    assert found is not None
-    assert found.tolist() == [2] * 4
+    assert not kept.restore(made[0], "here", words)
+    assert not kept.restore(made[2], "there", words)
+    assert not words.any()
+    assert kept.restore(made[2], "here", words)
+    assert words.tolist() == [2] * 4
     other = pass_of(check_rows(1000), shared=True)  # may be written to: never kept
-    kept.keep(other, "here", np.zeros(4, np.int32))
-    assert kept.find(other, "here") is None
+    kept.keep(other, "here", words, [(0, 4)])
+    assert not kept.restore(other, "here", words)
+
+
+def test_of_an_entry_only_what_was_written_is_kept() -> None:
+    kept = KeptWords()
+    tables = TablesMemo().of(part_of([[3]], 0))
+    kept.keep(tables, "here", np.arange(3000, dtype=np.int32), [(2000, 2003), (4, 6), (8, 9)])
+    words = np.full(3000, -1, np.int32)
+    assert kept.restore(tables, "here", words)
+    assert np.flatnonzero(words >= 0).tolist() == [4, 5, 6, 7, 8, 2000, 2001, 2002]
+    assert (words[words >= 0] == np.flatnonzero(words >= 0)).all()
+    kept.keep(tables, "here", np.zeros(200_000, np.int32), [(0, 65_537)])  # too many
+    assert kept.restore(tables, "here", words)
