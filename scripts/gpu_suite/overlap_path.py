@@ -1,15 +1,15 @@
 """Where the time of one request goes at one in flight: every step of its way, by wrapping it.
 
-Rows: {name, ...}: microseconds, medians over requests of about 200 tokens. A step's time includes
-the steps inside it; wrapping costs each about a microsecond.
+Rows: {name, ...}: microseconds, medians over requests of about 200 tokens, and over the commonest
+of the 231-shape. A step's time includes the steps inside it; wrapping costs each about 1 us.
 """
 
 from __future__ import annotations
 
 import random
 import time
-from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from statistics import median
 from typing import Any
@@ -20,7 +20,7 @@ from systone.engine import Engine
 from systone.execute import (
     gpu_clock,
     gpu_launch,
-    gpu_runner,
+    gpu_switches,
     graph_cuda,
     graph_outputs,
     graph_passes,
@@ -32,18 +32,22 @@ from systone.models.open_jev.adapter import OpenJevAdapter
 from systone.models.qwen_tokens import QwenTokenizer
 from systone.plan import memo
 from systone.protocol import jsontext, systemone
+from systone.protocol.types import Request
 from systone.schedule import loop
 from systone.schedule.scheduler import Scheduler
 
 STEPS: tuple[tuple[Any, str], ...] = (
-    (pipeline, "prepare"), (OpenJevAdapter, "prepare"), (QwenTokenizer, "encode_batch"),
+    (pipeline, "prepare"), (OpenJevAdapter, "prepare"), (QwenTokenizer, "ids"),
     (passes, "cut_passes"), (memo.TablesMemo, "of"), (graph_stage, "work_arrays"),
     (graph_stage.PassStage, "load"), (graph_cuda.CudaGraph, "replay"),
     (graph_outputs.Outputs, "send"), (gpu_launch.GpuLaunch, "enqueue"),
-    (gpu_clock.GpuClock, "add"), (graph_outputs.Pending, "take"), (pass_flight.PassFlight, "_shares"),
+    (gpu_clock.GpuClock, "add"), (graph_outputs.Pending, "take"),
+    (pass_flight.PassFlight, "_shares"),
     (passes.PassExecutor, "begin"), (pass_flight.PassFlight, "enqueue"),
     (gpu_launch.GpuLaunch, "take"), (pass_flight.PassFlight, "_account"),
     (loop._Loop, "_enqueue"), (loop._Loop, "conclude"), (pipeline, "finish"),
+    (gpu_switches.Switches, "__enter__"), (gpu_switches.Switches, "__exit__"),
+    (gpu_clock.GpuClock, "settle"), (gpu_clock.Span, "begin"), (gpu_clock.Span, "wait"),
     (Scheduler, "admit"), (Scheduler, "settle"), (graph_passes.GraphedPasses, "_trunk_key"),
 )  # fmt: skip
 REQUESTS = 150
@@ -51,23 +55,35 @@ REQUESTS = 150
 
 def path_rows(engine: Engine, target: str) -> Iterator[dict[str, Any]]:
     """The steps of requests sent one after the other."""
-    workload = load_workload("synthetic-200", tokenizer=None, target=target, seed=0)
-    order = random.Random(5).sample(range(len(workload.items)), len(workload.items))
-    made = [workload.make(i, v) for v in range(9) for i in order][: 2 * REQUESTS]
-    requests = [systemone.parse(jsontext.dumps(body), dialect="default") for body in made]
-    for request in requests[:REQUESTS]:  # first, nothing wrapped
-        engine.submit(request).result()
-    yield {"name": "one at a time, nothing wrapped", **_walls(engine, requests[:REQUESTS])}
-    took: dict[str, list[float]] = defaultdict(list)
-    with ExitStack() as stack:
-        for owner, name in STEPS:
-            stack.enter_context(_timed(owner, name, took))
-        stack.enter_context(_running(took))
-        walls = _walls(engine, requests[REQUESTS:])
-    yield {"name": "one at a time, wrapped", **walls}
-    yield {"name": "steps", **{k: round(median(v), 1) for k, v in took.items()}}
-    calls = {k: round(len(v) / REQUESTS, 2) for k, v in took.items() if len(v) != REQUESTS}
-    yield {"name": "calls a request where not one", **calls}
+    for name in ("synthetic-200", "231-shape"):
+        requests = _requests(name, target)
+        for request in requests[:REQUESTS]:  # first, nothing wrapped
+            engine.submit(request).result()
+        walls = _walls(engine, requests[REQUESTS : 2 * REQUESTS])
+        yield {"name": f"{name}, one at a time, nothing wrapped", **walls}
+        took: dict[str, list[float]] = defaultdict(list)
+        with ExitStack() as stack:
+            for owner, step in STEPS:
+                stack.enter_context(_timed(owner, step, took))
+            walls = _walls(engine, requests[2 * REQUESTS :])
+        yield {"name": f"{name}, one at a time, wrapped", **walls}
+        yield {"name": "steps", **{k: round(median(v), 1) for k, v in took.items()}}
+        calls = {k: round(len(v) / REQUESTS, 2) for k, v in took.items() if len(v) != REQUESTS}
+        yield {"name": "calls a request where not one", **calls}
+
+
+def _requests(name: str, target: str) -> list[Request]:
+    """Requests of a workload's commonest size, each with a text of its own, in any order."""
+    workload = load_workload(name, tokenizer=None, target=target, seed=0)
+    sizes = Counter((item.kind, item.unique) for item in workload.items)
+    ((common, _),) = sizes.most_common(1)
+    places = [i for i, item in enumerate(workload.items) if (item.kind, item.unique) == common]
+    made = [(i, variant) for variant in range(3 * REQUESTS // len(places) + 1) for i in places]
+    random.Random(5).shuffle(made)
+    return [
+        systemone.parse(jsontext.dumps(workload.make(*each)), dialect="default")
+        for each in made[: 3 * REQUESTS]
+    ]
 
 
 def _walls(engine: Engine, requests: list[Any]) -> dict[str, Any]:
@@ -107,24 +123,3 @@ def _timed(owner: Any, name: str, took: dict[str, list[float]]) -> Iterator[None
         yield
     finally:
         setattr(owner, name, known)
-
-
-@contextmanager
-def _running(took: dict[str, list[float]]) -> Iterator[None]:
-    """Entering and leaving the switches around device work."""
-    known: Callable[..., Any] = gpu_runner.GpuRunner._running
-
-    @contextmanager
-    def timed(self: Any) -> Iterator[None]:
-        began = time.perf_counter()
-        with known(self):
-            entered = time.perf_counter()
-            yield
-            left = time.perf_counter()
-        took["GpuRunner._running"].append(1e6 * (entered - began + time.perf_counter() - left))
-
-    gpu_runner.GpuRunner._running = timed  # type: ignore[method-assign]
-    try:
-        yield
-    finally:
-        gpu_runner.GpuRunner._running = known  # type: ignore[method-assign]

@@ -7,6 +7,7 @@ it has ended. Spans are opened and closed by one thread and read in that order b
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
@@ -53,7 +54,7 @@ class GpuClock:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._last: Span | None = None
+        self._ended: deque[Span] = deque()  # idle time up to the first one is counted
         self._spans = 0
         self._busy_s = self._idle_s = self._longest_idle_s = 0.0
 
@@ -63,14 +64,21 @@ class GpuClock:
             took_s = span.seconds()
             self._spans += 1
             self._busy_s += took_s
-            if self._last is not None:
-                idle_s = max(0.0, span.since(self._last))
-                self._idle_s += idle_s
-                self._longest_idle_s = max(self._longest_idle_s, idle_s)
-            self._last = span
+            self._ended.append(span)
             return took_s
 
+    def settle(self) -> None:
+        """Count the idle time between the spans added so far: apart from `add`, whose caller has
+        somebody waiting."""
+        with self._lock:
+            while len(self._ended) > 1:
+                earlier = self._ended.popleft()
+                idle_s = max(0.0, self._ended[0].since(earlier))
+                self._idle_s += idle_s
+                self._longest_idle_s = max(self._longest_idle_s, idle_s)
+
     def describe(self) -> Mapping[str, Any]:
+        self.settle()
         with self._lock:
             return {
                 "parts": self._spans,

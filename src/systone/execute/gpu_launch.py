@@ -5,7 +5,7 @@ One thread enqueues; another may wait, part by part and in that order. R read-ou
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from queue import SimpleQueue
 
@@ -32,7 +32,7 @@ class GpuLaunch:
         outputs: Outputs,
         clock: GpuClock,
         tables: Sequence[PassTables],
-        running: Callable[[], AbstractContextManager[None]],
+        running: AbstractContextManager[None],
     ) -> None:
         self._passes = passes
         self._outputs = outputs
@@ -48,8 +48,9 @@ class GpuLaunch:
     def enqueue(self) -> bool:
         """Enqueue the next part; False if it was the last. Raises EngineDownError, or
         EngineFaultError for a pass larger than the limits."""
-        with self._running():
+        with self._running:
             self.more = next(self._parts)
+        self._clock.settle()
         return self.more
 
     def wait(self) -> None:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import gc
 import logging
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -31,6 +31,7 @@ from systone.execute.gpu_launch import GpuLaunch
 from systone.execute.gpu_memory import MemoryPlan, MemoryWatch, weight_bytes, with_torch_peak
 from systone.execute.gpu_pace import CURVE, measured_curve
 from systone.execute.gpu_pass import GpuPass
+from systone.execute.gpu_switches import Switches
 from systone.execute.graph_outputs import Outputs
 from systone.execute.graph_passes import GraphedPasses
 from systone.execute.graph_stage import PassStage, StageRoom, stage_bytes
@@ -82,6 +83,7 @@ class GpuRunner:
         self._report: Report | None = None
         self._outputs: Outputs | None = None
         self._stream: torch.cuda.Stream | None = None
+        self._switches: Switches | None = None
         self._compiles = CompileCount()
         self._clock = GpuClock()
         self.pass_seconds: Mapping[int, float] = {}
@@ -113,7 +115,8 @@ class GpuRunner:
         torch.cuda.synchronize(device)  # the weights were placed on another stream
         torch.cuda.empty_cache()
         self._stream = stream_of(device)
-        with self._running(), exact_blas():
+        self._switches = Switches(self._stream)
+        with self._switches, exact_blas():
             split, stage, plan = self._placed(model, device, watch)
             watch.free()
             passes, self._report = bring_up(split, stage, device, self._settings)
@@ -183,13 +186,14 @@ class GpuRunner:
     def begin(self, tables: PassTables) -> GpuLaunch:
         """A pass to be enqueued part by part. Raises EngineDownError outside start and close."""
         passes, outputs, report = self._passes, self._outputs, self._report
-        if passes is None or outputs is None or report is None:
+        switches = self._switches
+        if passes is None or outputs is None or report is None or switches is None:
             raise EngineDownError("the GPU runner is not running")
         apart = [tables]
         if not report.passes.packing:
             self._alone += 1
             apart = list(alone(tables))
-        return GpuLaunch(passes, outputs, self._clock, apart, self._running)
+        return GpuLaunch(passes, outputs, self._clock, apart, switches)
 
     @property
     def pass_tokens(self) -> int:
@@ -209,19 +213,9 @@ class GpuRunner:
                 self._stream.synchronize()
         if self._passes is not None:
             self._passes.close()
-        self._passes = self._outputs = self._stream = None
+        self._passes = self._outputs = self._stream = self._switches = None
         gc.collect()  # graphs and their stores refer to each other
         torch.cuda.empty_cache()
-
-    @contextmanager
-    def _running(self) -> Iterator[None]:
-        """Our stream around device work; a lost device is an engine down. Eager products switch
-        torch's BLAS themselves: a replay needs no switch, and seven of them cost 0.14 ms."""
-        try:
-            with torch.inference_mode(), torch.cuda.stream(self._stream):
-                yield
-        except torch.AcceleratorError as lost:
-            raise EngineDownError(f"device {self._device} failed: {lost}") from lost
 
     @property
     def head_weight(self) -> torch.Tensor:

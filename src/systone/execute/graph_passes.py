@@ -12,6 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from torch import Tensor
@@ -34,6 +35,8 @@ from systone.kernels.gemm.cublaslt import exact_blas
 from systone.plan.tables import PassTables
 
 log = logging.getLogger(__name__)
+
+_SIZES_KEPT = 256
 
 TrunkKey = tuple[int, int]  # tokens, depths with inner segments
 
@@ -91,6 +94,9 @@ class GraphedPasses:
         self.tails: GraphStore[int] = GraphStore(
             self._capture_tail, settings.max_count, settings.max_bytes
         )
+        # passes come in few sizes
+        self._choice = lru_cache(_SIZES_KEPT)(self._choice_for)
+        self._capacity = lru_cache(_SIZES_KEPT)(self._capacity_for)
         self._counts: Counter[str] = Counter()
         self._seconds = 0.0
 
@@ -129,8 +135,7 @@ class GraphedPasses:
                 f"a pass has {size.states} forked states; the device was set up for "
                 f"{self.split.arena.room.states}"
             )
-        readouts = readout_bucket(size.readouts)
-        choice = choose(size, self.buckets)
+        readouts, choice = self._choice(size)
         if self.long is not None and choice.rows > self.long.beyond:
             yield from self._in_groups(self.long, tables, size, choice, readouts)
             return
@@ -218,7 +223,11 @@ class GraphedPasses:
             for depth in self.settings.depths_of(tokens):
                 yield tokens, depth
 
-    def _capacity(self, key: TrunkKey) -> Capacity:
+    def _choice_for(self, size: Size) -> tuple[int, Choice]:
+        """The read-outs a pass is padded to, and where it runs."""
+        return readout_bucket(size.readouts), choose(size, self.buckets)
+
+    def _capacity_for(self, key: TrunkKey) -> Capacity:
         return Capacity.of_bucket(Bucket(key[0]), key[1])
 
     def _capture_trunk(self, key: TrunkKey) -> Graph:

@@ -123,7 +123,7 @@ class WordMemo:
         known = itemgetter(*words)(later) if len(words) > 1 else [later[word] for word in words]
         found = [self._first[first], *known, end]
         try:
-            return b"".join(found)  # type: ignore[arg-type]
+            return b"".join(found)
         except TypeError:  # quicker than to look for one that is None
             return self._gaps_filled(parts, found)
 

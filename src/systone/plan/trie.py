@@ -177,32 +177,22 @@ class _Grown:
     def trie(self, policy: Policy, shared: bool) -> Trie:
         """The lists as views of one array: a small array costs as much as its first hundred
         entries."""
-        lists = (
-            self.node_len, self.parent, self.depth, self.position, self.ancestors, self.row_node,
-            self.row_root, self.row_len, self.row_question, self.row_readouts, self.offsets,
-        )  # fmt: skip
-        ends = accumulate(map(len, lists))
-        block = np.array([*chain.from_iterable(lists)], np.int32)
-        length, parent, depth, position, ancestors, node, root, row_len, question, readouts, offset = (
-            block[end - len(each) : end] for each, end in zip(lists, ends, strict=True)
-        )
-        return Trie(
-            policy=policy,
-            shared=shared,
-            token_ids=np.frombuffer(b"".join(self.keys), np.int32),
-            node_len=length,
-            node_parent=parent,
-            node_depth=depth,
-            node_position=position,
-            node_ancestors=ancestors,
-            row_node=node,
-            row_root=root,
-            row_len=row_len,
-            row_question=question,
-            row_readouts=readouts,
-            readout_offset=offset,
-            num_inner=len(self._inner),
-        )
+        lists = {
+            "node_len": self.node_len, "node_parent": self.parent, "node_depth": self.depth,
+            "node_position": self.position, "node_ancestors": self.ancestors,
+            "row_node": self.row_node, "row_root": self.row_root, "row_len": self.row_len,
+            "row_question": self.row_question, "row_readouts": self.row_readouts,
+            "readout_offset": self.offsets,
+        }  # fmt: skip
+        block = np.array([*chain.from_iterable(lists.values())], np.int32)
+        ends = accumulate(map(len, lists.values()))
+        views = {
+            name: block[end - len(each) : end]
+            for (name, each), end in zip(lists.items(), ends, strict=True)
+        }
+        tokens = np.frombuffer(b"".join(self.keys), np.int32)
+        inner = len(self._inner)
+        return Trie(policy=policy, shared=shared, token_ids=tokens, num_inner=inner, **views)
 
 
 def _check_readouts(offsets: tuple[int, ...], length: int) -> None:

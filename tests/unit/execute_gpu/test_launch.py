@@ -4,7 +4,7 @@ is waited for, what is counted; and the arithmetic of a device that is too small
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import nullcontext
 from dataclasses import dataclass
 from types import SimpleNamespace
 
@@ -65,14 +65,9 @@ class Outputs:
         return SimpleNamespace(take=lambda: scores)
 
 
-@contextmanager
-def running() -> Iterator[None]:
-    yield
-
-
 def launch(device, clock, *parts: tuple[float, float], passes: int = 1) -> GpuLaunch:
     tables = [one_row(5, 100)] * passes
-    return GpuLaunch(Passes(device, list(parts)), Outputs(), clock, tables, running)
+    return GpuLaunch(Passes(device, list(parts)), Outputs(), clock, tables, nullcontext())
 
 
 def test_scores_are_taken_once_every_part_is_enqueued(monkeypatch) -> None:
