@@ -19,6 +19,7 @@ from tokenizers import Regex, Tokenizer, normalizers, pre_tokenizers
 
 from systone.errors import ConfigError
 from systone.models.word_memo import WordMemo
+from systone.models.word_split import STOPS
 
 __all__ = ["CLASS_PATTERN", "FILE_PATTERN", "QwenTokenizer", "load_tokenizer", "split_rule"]
 
@@ -126,8 +127,9 @@ def _is_short(texts: Sequence[str]) -> bool:
 def load_tokenizer(directory: Path | str) -> QwenTokenizer:
     """The tokenizer of a checkpoint directory.
 
-    Raises ConfigError for a missing or broken file, a class this rule doesn't know, or a model
-    that isn't byte-level BPE without a vocabulary short cut.
+    Raises ConfigError for a missing or broken file, a class this rule doesn't know, a model that
+    isn't byte-level BPE without a vocabulary short cut, or added tokens that texts can't be cut
+    around.
     """
     path = Path(directory) / "tokenizer.json"
     name = _tokenizer_class(Path(directory))
@@ -136,6 +138,7 @@ def load_tokenizer(directory: Path | str) -> QwenTokenizer:
     pattern = _PATTERNS[name] or own
     if _PATTERNS[name] is not None:
         _rebuild(backend, pattern)
+    _check_added_tokens(path, backend)
     backend.no_padding()
     backend.no_truncation()
     return QwenTokenizer(backend, name, pattern, WordMemo(_Backend(backend)))
@@ -192,6 +195,13 @@ def _file_pattern(path: Path, backend: Tokenizer) -> str:
     if not (plain and nfc and split["behavior"] == "Isolated" and not split["invert"]):
         raise ConfigError(f"{path}: not the normaliser and splitter of the Qwen family")
     return str(pattern)
+
+
+def _check_added_tokens(path: Path, backend: Tokenizer) -> None:
+    """Texts are cut at characters that no token found in raw text may hold or reach across."""
+    for token in backend.get_added_tokens_decoder().values():
+        if token.lstrip or token.rstrip or any(c in token.content for c in f" {STOPS}"):
+            raise ConfigError(f"{path}: the added token {token.content!r} may reach across words")
 
 
 def _state(part: Any) -> Any:

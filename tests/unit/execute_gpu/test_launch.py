@@ -102,6 +102,20 @@ def test_idle_time_is_what_lies_between_parts_of_any_pass(monkeypatch) -> None:
     }  # fmt: skip
 
 
+def test_idle_time_counts_once_however_often_it_is_settled(monkeypatch) -> None:
+    device, clock = Device(monkeypatch), GpuClock()
+    for at in range(4):
+        made = launch(device, clock, (10 * at, 5))  # settles what was taken before
+        made.enqueue()
+        made.take()
+        for _ in range(at):
+            clock.settle()
+    assert clock.describe() == clock.describe()
+    assert clock.describe() == {
+        "parts": 4, "busy_s": 0.02, "idle_s": 0.06, "longest_idle_s": 0.03,
+    }  # fmt: skip
+
+
 def plan(**changed: int) -> MemoryPlan:
     sizes = {"weights": 18 * GIB, "arena": 2 * GIB, "states": GIB, "beside": 0, "tables": 0}
     return MemoryPlan(**sizes | changed)

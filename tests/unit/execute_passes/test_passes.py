@@ -91,6 +91,21 @@ def test_several_requests_share_a_pass():
     assert len(runner.ran) == 1
 
 
+def test_a_pass_that_mixes_up_its_requests_is_never_scattered():
+    executor = PassExecutor(HashRunner(), PassBudget())
+    build = executor._memo.of
+
+    def mixed(parts):
+        tables = build(parts)
+        tables.readout_request[:] = tables.readout_request[::-1].copy()
+        return tables
+
+    executor._memo.of = mixed
+    outcomes = executor.execute([prepared(request_of(1)), prepared(request_of(2))])
+    assert all("mixes" in str(outcome) for outcome in outcomes)
+    assert all(isinstance(outcome, EngineFaultError) for outcome in outcomes)
+
+
 def test_stats_tell_each_request_its_own_reuse():
     executor = PassExecutor(HashRunner(), PassBudget())
     single, pair = executor.execute([prepared(request_of(1, 1)), prepared(request_of(1, 2))])

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from systone.errors import EngineFaultError
 from systone.models.base import Readout
+from systone.models.calibration import softmax
 from systone.models.kev.answers import answer, probabilities
 from systone.models.pytext import round4
 from systone.protocol.types import Choice, Noul, Request, Score
@@ -49,6 +50,12 @@ def test_the_temperature_divides_logits():
     found = probabilities([0.0, 2.0], 2.0)
     assert found[1] == float(np.float32(1 / (1 + math.exp(-1))))
     assert probabilities([0.0, 2.0], 1.0)[1] > found[1]
+
+
+@given(st.lists(st.floats(-60, 60), min_size=1, max_size=9), st.floats(0.1, 9))
+def test_probabilities_are_those_of_the_softmax_in_fp32(logits, temperature):
+    wanted = [float(np.float32(p)) for p in softmax(logits, temperature)]
+    assert list(probabilities(logits, temperature)) == wanted
 
 
 def test_rounding_goes_by_the_exact_value_and_ties_go_to_even():

@@ -117,6 +117,9 @@ def test_what_cannot_be_loaded_is_named(
             lambda d: d["pre_tokenizer"]["pretokenizers"][1].update(add_prefix_space=True),
             "not the normaliser",
         ),
+        (lambda d: d["added_tokens"].append(added("<a b>")), "'<a b>' may reach across words"),
+        (lambda d: d["added_tokens"].append(added("Mr.")), "'Mr.' may reach across words"),
+        (lambda d: d["added_tokens"].append(added("<x>", rstrip=True)), "'<x>' may reach"),
     ],
 )
 def test_another_kind_of_tokenizer_is_refused(tmp_path: Path, bend: Any, complaint: str) -> None:
@@ -132,6 +135,11 @@ def test_a_directory_that_names_no_class_is_read_as_transformers_reads_it(tmp_pa
     (tmp_path / "tokenizer.json").write_text(small())
     (tmp_path / "tokenizer_config.json").write_text("{}")
     assert load_tokenizer(tmp_path).tokenizer_class == "Qwen3_5Tokenizer"
+
+
+def added(content: str, **changed: bool) -> dict[str, Any]:
+    flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized", "special"), False)
+    return {"id": 3, "content": content, **flags, **changed}
 
 
 @lru_cache(maxsize=1)

@@ -78,6 +78,38 @@ def test_a_full_memo_starts_anew_and_stays_bounded() -> None:
         assert len(memo) <= 5
 
 
+def test_what_was_taught_outlives_a_full_memo() -> None:
+    spelling = Spelling()
+    memo = WordMemo(spelling, max_pieces=3)
+    memo.teach([" north", "north", " south"])
+    for text in ("a b c", "d e f", "g h i"):
+        assert spelt(memo.encode([text])[0]) == text
+        assert len(memo) <= 6
+    spelling.asked.clear()
+    assert spelt(memo.encode(["north south north"])[0]) == "north south north"
+    assert spelling.asked == []
+
+
+def test_new_compounds_of_known_words_are_not_asked_for() -> None:
+    spelling = Spelling()
+    memo = WordMemo(spelling)
+    memo.teach(["two", " three", "three", " four", ":", ",", "?\n", ".\n\n", "\n"])
+    spelling.asked.clear()
+    texts = ("two: three, four?\nthree four.\n\n", " three: four\n", "two four\n", "", " three")
+    for text in texts:
+        assert spelt(memo.encode([text])[0]) == text
+    assert spelling.asked == []
+    assert spelt(memo.encode(["two: three; four"])[0]) == "two: three; four"
+    assert spelling.asked == [";"]
+
+
+def test_ids_as_bytes_are_those_of_the_arrays() -> None:
+    memo = WordMemo(Spelling())
+    texts = ["a b", "", " a", "b.\n", "a  b"]
+    arrays = memo.encode(texts)
+    assert memo.ids(texts) == [ids.tobytes() for ids in arrays]
+
+
 def test_long_parts_are_not_kept() -> None:
     memo = WordMemo(Spelling())
     long = "x" * (MAX_CHARS + 1)
@@ -121,6 +153,7 @@ ALPHABET = [
     "\t",
     "\r\n",
 ]
+ALPHABET += [",", ":", "?\n", "!", ".\n\n", ";", "word", "Word", "\nWord", "_", "<think>"]
 ALPHABET += ["\u00a0", "\u2028", "<|im_end|>", "'s", "(", "\U0001f600"]
 
 
@@ -129,8 +162,9 @@ def test_spaces_and_line_ends_of_every_kind_are_cut_where_the_pattern_ends(
     directory: Callable[[str], Path], name: str
 ) -> None:
     tokenizer = load_tokenizer(directory(name))
+    tokenizer.learn_common_words()
 
-    @settings(max_examples=400, deadline=None)
+    @settings(max_examples=600, deadline=None)
     @given(st.lists(st.sampled_from(ALPHABET), max_size=14).map("".join))
     def check(text: str) -> None:
         assert "".join(pieces_of(text)) == text
