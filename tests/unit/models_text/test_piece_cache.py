@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+
 from systone.models.piece_cache import MAX_CHARS, PieceCache
 
 
