@@ -39,12 +39,12 @@ class Size:
     @classmethod
     def of(cls, tables: PassTables) -> Size:
         return cls(
-            tokens=tables.num_tokens,
-            segments=tables.num_segments,
-            chunks=int(tables.chunk_seg.shape[0]),
-            states=tables.num_states,
-            depth=int(tables.inner_ptr.shape[0]) - 1,
-            readouts=int(tables.readout_token.shape[0]),
+            tokens=len(tables.token_ids),
+            segments=len(tables.seg_start),
+            chunks=len(tables.chunk_seg),
+            states=len(tables.inner_seg),
+            depth=len(tables.inner_ptr) - 1,
+            readouts=len(tables.readout_token),
         )
 
 

@@ -20,7 +20,8 @@ class Span:
     """From `begin` to `end` on the stream that was current. `end()` once, then `wait()`."""
 
     def __init__(self) -> None:
-        self._began, self._ended = _event(), _event()
+        self._began = _event()
+        self._ended: torch.cuda.Event | None = None
         self._opened = False
 
     def begin(self) -> None:
@@ -31,18 +32,22 @@ class Span:
 
     def end(self) -> None:
         self.begin()
+        self._ended = _event()  # not before: until `begin`, the device waits for the host
         self._ended.record()
 
     def wait(self) -> None:
-        """Until the device has done the span's work. Any thread."""
+        """Until the device has done the span's work; after `end`. Any thread."""
+        assert self._ended is not None
         self._ended.synchronize()
 
     def seconds(self) -> float:
         """Of a span that has ended."""
+        assert self._ended is not None
         return float(self._began.elapsed_time(self._ended)) / 1e3
 
     def since(self, earlier: Span) -> float:
         """Device seconds between an earlier span's end and this one's begin."""
+        assert earlier._ended is not None
         return float(earlier._ended.elapsed_time(self._began)) / 1e3
 
 

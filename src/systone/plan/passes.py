@@ -17,12 +17,16 @@ from systone.plan.tables import I32
 from systone.plan.trie import Trie
 
 
+_COUNTED = np.arange(1024, dtype=np.int32)
+_COUNTED.setflags(write=False)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Part:
     """What one pass runs of one request."""
 
     request: int  # index of the request in the batch
-    rows: I32  # [n] indices of its rows in the request, ascending
+    rows: I32  # [n] indices of its rows in the request, ascending; may be read-only
     trie: Trie  # of those rows only
 
 
@@ -30,7 +34,7 @@ def cut_passes(tries: Sequence[Trie], budget: PassBudget) -> list[tuple[Part, ..
     """Passes in the order they run. Every row of every trie is in exactly one part; a pass over
     the budget holds one row."""
     if len(tries) == 1 and tries[0].num_rows and budget.holds(tries[0].load):
-        return [(Part(0, np.arange(tries[0].num_rows, dtype=np.int32), tries[0]),)]
+        return [(Part(0, _every_row(tries[0].num_rows), tries[0]),)]
     passes: list[tuple[Part, ...]] = []
     parts: list[Part] = []
     used = Load()
@@ -51,12 +55,17 @@ def _pieces(trie: Trie, budget: PassBudget) -> list[tuple[I32, Trie]]:
     """The trie whole where a pass can hold it, else tries of consecutive rows that fit."""
     if trie.num_rows == 0:
         return []
-    everything = np.arange(trie.num_rows, dtype=np.int32)
+    everything = _every_row(trie.num_rows)
     if budget.holds(trie.load):
         return [(everything, trie)]
     borders = _split_points(trie, budget)
     pieces = np.split(everything, borders)
     return [(rows, trie.restrict(rows)) for rows in pieces]
+
+
+def _every_row(count: int) -> I32:
+    """[count] read-only, counting from 0."""
+    return _COUNTED[:count] if count <= _COUNTED.shape[0] else np.arange(count, dtype=np.int32)
 
 
 def _split_points(trie: Trie, budget: PassBudget) -> list[int]:
