@@ -10,11 +10,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from systone.plan.build_few import FEW_SEGMENTS, build_few
 from systone.plan.layout import lay_out, starts_of
 from systone.plan.passes import Part
-from systone.plan.tables import CHUNK, I32, TILES, PassTables
-
-CONV_HISTORY = 3  # tokens a causal convolution of width 4 looks back
+from systone.plan.tables import CHUNK, CONV_HISTORY, I32, TILES, PassTables
+from systone.plan.trie import Trie
 
 _BACK = np.arange(1, CONV_HISTORY + 1, dtype=np.int32)
 # of a [3, 3] block of a segment's first tokens by entries, those that cross its border (flat), and
@@ -27,6 +27,12 @@ _TILE_OF = np.array([0] + [min(t for t in TILES if t >= n) for n in range(1, CHU
 def build_tables(parts: Sequence[Part]) -> PassTables:
     """Tables of one pass: the parts' segments back to back, read-outs in part and row order."""
     tries = [lay_out(part.trie) for part in parts]
+    if len(tries) == 1 and 0 < tries[0].num_nodes <= FEW_SEGMENTS:
+        return build_few(tries[0], parts[0].rows)
+    return _build_many(parts, tries)
+
+
+def _build_many(parts: Sequence[Part], tries: Sequence[Trie]) -> PassTables:
     per_row = _joined([trie.row_readouts for trie in tries])
     num_readouts = np.array([trie.num_readouts for trie in tries], np.int32)
     token_ids = _joined([trie.token_ids for trie in tries])

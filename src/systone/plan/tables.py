@@ -17,6 +17,7 @@ I32 = NDArray[np.int32]
 ID_BYTES = 4  # of a token id
 
 CHUNK = 64  # tokens of a full GDN chunk; a segment restarts the tiling
+CONV_HISTORY = 3  # tokens a causal convolution of width 4 looks back
 TILES = (16, 32, 64)  # what a segment's last (or only) chunk may be padded to
 
 
