@@ -19,7 +19,8 @@ FEW_SEGMENTS = 24
 
 _KEPT = 4096  # tokens of a usual pass
 _TOKENS = np.arange(_KEPT, dtype=np.int32)
-_PREVIOUS = _TOKENS[:, None] - np.arange(1, CONV_HISTORY + 1, dtype=np.int32)
+_BACK = np.arange(1, CONV_HISTORY + 1, dtype=np.int32)
+_PREVIOUS = _TOKENS[:, None] - _BACK
 _TILE_OF = [0] + [min(t for t in TILES if t >= n) for n in range(1, CHUNK + 1)]
 
 Lists = dict[str, list[int]]
@@ -163,6 +164,5 @@ def _previous(tokens: int) -> I32:
     """[T, 3] the tokens 1, 2, 3 before each as if there were one segment."""
     if tokens <= _KEPT:
         return _PREVIOUS[:tokens].copy()
-    return np.arange(tokens, dtype=np.int32)[:, None] - np.arange(
-        1, CONV_HISTORY + 1, dtype=np.int32
-    )
+    made: I32 = np.arange(tokens, dtype=np.int32)[:, None] - _BACK
+    return made

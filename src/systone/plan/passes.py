@@ -16,7 +16,6 @@ from systone.plan.layout import starts_of
 from systone.plan.tables import I32
 from systone.plan.trie import Trie
 
-
 _COUNTED = np.arange(1024, dtype=np.int32)
 _COUNTED.setflags(write=False)
 
