@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate, chain, pairwise
+from itertools import pairwise
 
 import numpy as np
 
@@ -111,88 +111,62 @@ class Trie:
 def build_trie(rows: Sequence[Row], sharing: Sharing) -> Trie:
     """The trie of a request under a policy. Raises ValueError for a row without a segment, or with
     read-outs that are none, not rising or outside its last segment."""
-    grown = _Grown()
+    nodes: dict[tuple[int, bytes], int] = {}
+    node_len: list[int] = []
+    parent: list[int] = []
+    position: list[int] = []
+    depth: list[int] = []
+    ancestors: list[int] = []
+    ends: list[tuple[int, int, int, int, int]] = []  # per row
+    offsets: list[int] = []
     for row in rows:
-        grown.add(row)
-    total = sum(grown.row_len)
-    computed = sum(grown.node_len)
-    return grown.trie(sharing.policy, sharing.applies(total - computed, total))
-
-
-class _Grown:
-    """The arrays of a trie as lists, while its rows are added. Names as in `Trie`."""
-
-    def __init__(self) -> None:
-        self.keys: list[bytes] = []
-        self.node_len: list[int] = []
-        self.parent: list[int] = []
-        self.depth: list[int] = []
-        self.position: list[int] = []
-        self.ancestors: list[int] = []
-        self.row_node: list[int] = []
-        self.row_root: list[int] = []
-        self.row_len: list[int] = []
-        self.row_question: list[int] = []
-        self.row_readouts: list[int] = []
-        self.offsets: list[int] = []
-        self._children: dict[tuple[int, bytes], int] = {}
-        self._inner: set[int] = set()
-
-    def add(self, row: Row) -> None:
-        children = self._children
+        node, root, at = -1, -1, 0
         path: list[int] = []
-        node, position = -1, 0
         for segment in row.path:
-            key = segment.key
-            child = children.get((node, key))
-            if child is None:
-                child = children[node, key] = len(self.keys)
-                self._new(key, node, position, path)
-            path.append(child)
-            node = child
-            position += self.node_len[child]
-        if not path:
+            key = node, segment.key
+            known = nodes.get(key, -1)
+            if known < 0:
+                known = nodes[key] = len(node_len)
+                node_len.append(len(segment.key) // ID_BYTES)
+                parent.append(node)
+                position.append(at)
+                depth.append(len(path))
+                ancestors += path
+            node = known
+            path.append(node)
+            at += node_len[node]
+        if node < 0:
             raise ValueError("a row needs at least one segment")
-        length = self.node_len[node]
-        offsets = (length - 1,) if row.readouts is None else row.readouts
-        if row.readouts is not None:
-            _check_readouts(row.readouts, length)
-        self.row_node.append(node)
-        self.row_root.append(path[0])
-        self.row_len.append(position)
-        self.row_question.append(row.question)
-        self.row_readouts.append(len(offsets))
-        self.offsets += offsets
-
-    def _new(self, key: bytes, parent: int, position: int, path: list[int]) -> None:
-        self.keys.append(key)
-        self.node_len.append(len(key) // ID_BYTES)
-        self.parent.append(parent)
-        self.depth.append(len(path))
-        self.position.append(position)
-        self.ancestors += path
-        if parent >= 0:
-            self._inner.add(parent)
-
-    def trie(self, policy: Policy, shared: bool) -> Trie:
-        """The lists as views of one array: a small array costs as much as its first hundred
-        entries."""
-        lists = {
-            "node_len": self.node_len, "node_parent": self.parent, "node_depth": self.depth,
-            "node_position": self.position, "node_ancestors": self.ancestors,
-            "row_node": self.row_node, "row_root": self.row_root, "row_len": self.row_len,
-            "row_question": self.row_question, "row_readouts": self.row_readouts,
-            "readout_offset": self.offsets,
-        }  # fmt: skip
-        block = np.array([*chain.from_iterable(lists.values())], np.int32)
-        ends = accumulate(map(len, lists.values()))
-        views = {
-            name: block[end - len(each) : end]
-            for (name, each), end in zip(lists.items(), ends, strict=True)
-        }
-        tokens = np.frombuffer(b"".join(self.keys), np.int32)
-        inner = len(self._inner)
-        return Trie(policy=policy, shared=shared, token_ids=tokens, num_inner=inner, **views)
+        if row.readouts is None:
+            offsets.append(node_len[node] - 1)
+            ends.append((node, path[0], at, row.question, 1))
+        else:
+            _check_readouts(row.readouts, node_len[node])
+            offsets += row.readouts
+            ends.append((node, path[0], at, row.question, len(row.readouts)))
+    total = sum(end[2] for end in ends)
+    # small arrays as views of one: an array costs as much as its first hundred entries
+    size, count = len(node_len), len(ends)
+    block = np.array([*node_len, *parent, *depth, *position, *ancestors, *offsets], np.int32)
+    by_row = np.array(ends, np.int32).reshape(count, 5).T.copy()
+    split = 4 * size + len(ancestors)
+    return Trie(
+        policy=sharing.policy,
+        shared=sharing.applies(total - sum(node_len), total),
+        token_ids=np.frombuffer(b"".join([key for _, key in nodes]), np.int32),
+        node_len=block[:size],
+        node_parent=block[size : 2 * size],
+        node_depth=block[2 * size : 3 * size],
+        node_position=block[3 * size : 4 * size],
+        node_ancestors=block[4 * size : split],
+        row_node=by_row[0],
+        row_root=by_row[1],
+        row_len=by_row[2],
+        row_question=by_row[3],
+        row_readouts=by_row[4],
+        readout_offset=block[split:],
+        num_inner=len(set(parent) - {-1}),
+    )
 
 
 def _check_readouts(offsets: tuple[int, ...], length: int) -> None:
