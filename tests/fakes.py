@@ -203,6 +203,10 @@ class _Later(Flight):
         self._enqueued += 1
         return self._enqueued < self._executor.parts
 
+    def done(self) -> bool:
+        self._executor.entered.set()
+        return self._executor.gate.is_set()
+
     def wait(self) -> None:
         self._waited += 1
         if self._waited == self._executor.parts:

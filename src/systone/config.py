@@ -219,6 +219,11 @@ class EngineConfig:
     switch_interval_s: float = _setting(
         0.0002, _seconds(0.00001, 1.0), "interpreter thread switch interval, set for the process"
     )
+    awake_s: float = _setting(
+        0.002,
+        _seconds(0.0, 1.0),
+        "how long a GPU's thread stays awake after a request alone, to meet the next; 0: it sleeps",
+    )
 
     def __post_init__(self) -> None:
         _require_valid(self)

@@ -1,7 +1,8 @@
 """The device thread: loads models, starts executors, warms up, runs batches, closes what it opened.
 
-Everything that gives a device work happens on this one thread; only the wait for what it was given
-happens on the loop's reader. Knows no HTTP and no futures of callers.
+Everything that gives a device work happens on this one thread; the wait for what it was given
+happens on the loop's reader, but for small batches that come alone. Knows no HTTP and no futures
+of callers.
 """
 
 from __future__ import annotations
@@ -68,7 +69,8 @@ class DeviceThread:
             return
         self._started.set_result((catalog, scheduler))
         try:
-            run_batches(scheduler, _begin_in(catalog), self._deliver, self._clock)
+            begin, awake_s = _begin_in(catalog), self._config.awake_s
+            run_batches(scheduler, begin, self._deliver, self._clock, awake_s)
         except BaseException as error:
             log.critical("the device loop broke", exc_info=True)
             scheduler.fail(f"device loop broke: {type(error).__name__}")

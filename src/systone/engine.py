@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import partial
 from types import TracebackType
 from typing import Any, Self, cast
 
@@ -173,9 +174,10 @@ class Engine:
         answered in time, EngineDownError if the engine isn't ready. Later errors come through the
         future: RequestError, DeadlineError, CapacityError, EngineFaultError, EngineDownError.
 
-        A request of little text that finds the engine idle is prepared here, on the caller's
-        thread, for about a millisecond at most. `settled` is called once with the future, on the
-        thread that gives it its outcome (this one, if preparing does): it must be quick."""
+        A request of little text that finds the engine idle is prepared by the device thread if that
+        is awake, else here, on the caller's thread, for about a millisecond at most. `settled` is
+        called once with the future, on the thread that gives it its outcome (this one, if preparing
+        does): it must be quick."""
         catalog, scheduler = self._running()
         served = catalog.resolve(request.model)
         pending = Pending()
@@ -195,7 +197,9 @@ class Engine:
             pipeline.prepare(scheduler, adapter, request, ticket, self._clock)
 
         if ticket.at_once:
-            self._prepare_here(prepare, pending)
+            prepare_here = partial(self._prepare_here, prepare, pending)
+            if not scheduler.errand(prepare_here):
+                prepare_here()
         else:
             self._preparers.run(prepare)
         return pending

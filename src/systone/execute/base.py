@@ -43,6 +43,9 @@ class Launch(Protocol):
     def enqueue(self) -> bool:
         """Enqueue the next part; False if it was the last. Raises as `PassRunner.run`."""
 
+    def done(self) -> bool:
+        """Whether `wait` would return at once; on the thread that would wait."""
+
     def wait(self) -> None:
         """Until the next enqueued part is done; called once for each. Raises EngineDownError."""
 

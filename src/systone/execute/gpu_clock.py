@@ -40,6 +40,11 @@ class Span:
         assert self._ended is not None
         self._ended.synchronize()
 
+    def done(self) -> bool:
+        """Whether `wait` would return at once."""
+        assert self._ended is not None
+        return bool(self._ended.query())  # type: ignore[no-untyped-call]
+
     def seconds(self) -> float:
         """Of a span that has ended."""
         assert self._ended is not None

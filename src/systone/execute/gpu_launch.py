@@ -41,6 +41,7 @@ class GpuLaunch:
         self._running = running
         self._parts = self._enqueued()
         self._spans: SimpleQueue[Span] = SimpleQueue()
+        self._oldest: Span | None = None  # taken from `_spans` to look at it
         self._pending: list[Pending] = []
         self.seconds = 0.0  # of the device, in the parts waited for
         self.more = True  # parts left to enqueue
@@ -53,9 +54,18 @@ class GpuLaunch:
         self._clock.settle()
         return self.more
 
+    def done(self) -> bool:
+        """Whether the next enqueued part is done, or the device has failed."""
+        if self._oldest is None:
+            self._oldest = self._spans.get_nowait()
+        try:
+            return self._oldest.done()
+        except torch.AcceleratorError:
+            return True  # as `wait` will say
+
     def wait(self) -> None:
         """Until the next enqueued part is done. Raises EngineDownError when the device failed."""
-        span = self._spans.get_nowait()
+        span, self._oldest = self._oldest or self._spans.get_nowait(), None
         try:
             span.wait()
             self.seconds += self._clock.add(span)
@@ -66,7 +76,7 @@ class GpuLaunch:
         """Scores [R, W]; waits for every part enqueued so far. Raises EngineDownError."""
         if self.more:
             raise EngineFaultError("scores of a pass that is not enqueued whole")
-        while not self._spans.empty():
+        while self._oldest is not None or not self._spans.empty():
             self.wait()
         try:
             taken = [pending.take() for pending in self._pending]

@@ -101,6 +101,9 @@ class Run:
         self.seconds = time.perf_counter() - began
         return False
 
+    def done(self) -> bool:
+        return True
+
     def wait(self) -> None:
         """It has run already."""
 
@@ -153,6 +156,7 @@ class PassFlight(Flight):
         self._begun: _Launched | None = None  # has parts left to enqueue
         # what `wait` waits for next, and whether it is the end of its pass; None: nothing
         self._enqueued: SimpleQueue[tuple[_Launched, bool] | None] = SimpleQueue()
+        self._oldest: tuple[_Launched, bool] | None = None  # taken from there to look at it
 
     def enqueue(self) -> bool:
         while (current := self._begun or self._next()) is not None:
@@ -171,8 +175,13 @@ class PassFlight(Flight):
         self._enqueued.put(None)
         return False
 
+    def done(self) -> bool:
+        if self._oldest is None:
+            self._oldest = self._enqueued.get_nowait()
+        return self._oldest is None or self._oldest[0].launch.done()
+
     def wait(self) -> None:
-        found = self._enqueued.get_nowait()
+        found, self._oldest = self._oldest or self._enqueued.get_nowait(), None
         if found is None:
             return
         launched, last = found

@@ -125,6 +125,10 @@ class Flight(ABC):
     def enqueue(self) -> bool:
         """Enqueue the next part; False if it was the last. Raises as `Executor.execute`."""
 
+    def done(self) -> bool:
+        """Whether `wait` would return at once; on the thread that would wait."""
+        return True
+
     def wait(self) -> None:  # noqa: B027  (there is nothing to wait for where enqueueing runs it)
         """Until the next enqueued part is done; called once for each. Raises EngineDownError."""
 

@@ -120,7 +120,7 @@ def build_trie(rows: Sequence[Row], sharing: Sharing) -> Trie:
     ends: list[tuple[int, int, int, int, int]] = []  # per row
     offsets: list[int] = []
     for row in rows:
-        node, root, at = -1, -1, 0
+        node, at = -1, 0
         path: list[int] = []
         for segment in row.path:
             key = node, segment.key

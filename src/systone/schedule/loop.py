@@ -13,6 +13,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from systone.errors import CapacityError, EngineDownError, EngineFaultError, SystoneError
+from systone.schedule.awake import breathe
+from systone.schedule.bell import Errand
 from systone.schedule.budget import Batch
 from systone.schedule.occupancy import Resume
 from systone.schedule.reader import Flying, Reader
@@ -29,18 +31,25 @@ Begin = Callable[[str, Sequence[Any]], "Flight"]
 # A batch, its works, one result or exception each, and whether nothing else waits for the thread.
 Deliver = Callable[[Batch, Sequence[Any], Sequence[Any], bool], None]
 
+FEW = 4  # requests of a batch that the device thread waits for itself
 PART_S = 0.015  # what a part of a long batch is expected to take
 
 
 def run_batches(
-    scheduler: Scheduler, begin: Begin, deliver: Deliver, clock: Callable[[], float]
+    scheduler: Scheduler,
+    begin: Begin,
+    deliver: Deliver,
+    clock: Callable[[], float],
+    awake_s: float = 0.0,
 ) -> None:
     """Runs on the device thread until the scheduler stops or fails; what was enqueued by then is
     waited for.
 
     `deliver(batch, works, results, alone)` gets one result or exception per ticket, in batch order.
-    It is called on the reader's thread, or on this one for a batch that was done when enqueued."""
-    loop = _Loop(scheduler, begin, deliver, clock)
+    It is called on the reader's thread, or on this one for a batch that was done when enqueued or
+    that it waited for itself: a small one, alone. `awake_s`: how long it stays awake after that, 0
+    leaves all waiting to the reader."""
+    loop = _Loop(scheduler, begin, deliver, clock, awake_s)
     reader = Reader(loop.wait, loop.conclude, loop.crashed)
     try:
         loop.run(reader)
@@ -50,19 +59,27 @@ def run_batches(
 
 class _Loop:
     def __init__(
-        self, scheduler: Scheduler, begin: Begin, deliver: Deliver, clock: Callable[[], float]
+        self,
+        scheduler: Scheduler,
+        begin: Begin,
+        deliver: Deliver,
+        clock: Callable[[], float],
+        awake_s: float,
     ) -> None:
         self._scheduler = scheduler
         self._begin = begin
         self._deliver = deliver
         self._clock = clock
+        self._awake_s = awake_s
         self._last_end = 0.0  # of a part, by the reader's clock
 
     def run(self, reader: Reader) -> None:
         """On the device thread."""
         unfinished: Flying | None = None  # the long batch that has parts left
         while (turn := self._scheduler.take(resumable=unfinished is not None)) is not None:
-            if not isinstance(turn, Resume):
+            if isinstance(turn, Errand):
+                turn.run()
+            elif not isinstance(turn, Resume):
                 unfinished = self._start(turn, unfinished, reader)
             elif unfinished is not None and not self._enqueue(unfinished, reader):
                 unfinished = None
@@ -95,15 +112,37 @@ class _Loop:
             if not more:
                 self.conclude(flying, alone=self._scheduler.nothing_waits())
             return more
+        single = enqueued and not more and flying.parts == 0
         if enqueued:
-            single = not more and flying.parts == 0
             self._scheduler.enqueued(flying.batch.expected_s if single else PART_S)
             flying.parts += 1
-        reader.put(flying, self._clock(), enqueued=enqueued, last=not more)
+        if not (single and self._awake_s and self._waited_here(flying)):
+            reader.put(flying, self._clock(), enqueued=enqueued, last=not more)
         return more
 
+    def _waited_here(self, flying: Flying) -> bool:
+        """Wait awake for a small batch while nobody else needs this thread, and hand on its
+        results; False as soon as somebody does: the reader has to wait then.
+
+        The next request, if it comes at once, meets a thread that is awake."""
+        began, flight = self._clock(), flying.flight
+        assert flight is not None
+        if len(flying.works) > FEW:
+            return False
+        while self._scheduler.alone_on_device():
+            if flight.done():
+                try:
+                    self.wait(flying, began)
+                    self.conclude(flying, alone=True)
+                except BaseException as error:  # as the reader's own fault would be
+                    self.crashed(error)
+                self._scheduler.stay_awake(self._clock() + self._awake_s)
+                return True
+            breathe()
+        return False
+
     def wait(self, flying: Flying, began: float) -> None:
-        """On the reader's thread: until the oldest part that was enqueued is done."""
+        """On the thread that waits: until the oldest part that was enqueued is done."""
         assert flying.flight is not None
         try:
             flying.flight.wait()
@@ -126,9 +165,9 @@ class _Loop:
         self._deliver(flying.batch, flying.works, results, alone)
 
     def crashed(self, error: BaseException) -> None:
-        """The reader's own fault: nobody would learn of what it still has to read."""
-        log.critical("the device's reader broke", exc_info=error)
-        self._scheduler.fail(f"the device's reader broke: {type(error).__name__}")
+        """A fault of our own: nobody would learn of what is still to be read."""
+        log.critical("reading what the device did broke", exc_info=error)
+        self._scheduler.fail(f"reading what the device did broke: {type(error).__name__}")
 
     def _results(self, flying: Flying) -> Sequence[Any] | None:
         """Results or errors, one per work; None if the device is lost."""

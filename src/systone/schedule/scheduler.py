@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from systone.errors import DeadlineError, EngineDownError, SystoneError
 from systone.schedule.admission import Admission
-from systone.schedule.bell import Bell
+from systone.schedule.bell import Bell, Errand
 from systone.schedule.budget import Batch, Budget, load_of
 from systone.schedule.fairness import DeficitRoundRobin
 from systone.schedule.health import Condition, Status
@@ -49,8 +49,7 @@ class Scheduler:
         self._turns = DeficitRoundRobin(tuple(budgets), quantum_s)
         self._clock = clock
         self._lock = threading.Lock()
-        self._bell = Bell()  # for the device thread, rung with the lock released
-        self._asleep = False
+        self._bell = Bell(clock)  # for the device thread, rung with the lock released
         self._resumable = False  # whether the device thread sleeps with a long batch half enqueued
         self._all_settled = threading.Condition(self._lock)
         self._condition = Condition()
@@ -113,7 +112,7 @@ class Scheduler:
             else:
                 ticket.work = work
                 lane.push(ticket, cost)
-                ring = self._wakes()
+                ring = self._bell.wakes()
         if refusal is not None:
             self.settle(ticket, error=refusal)
         elif ring:
@@ -143,17 +142,19 @@ class Scheduler:
 
     def take(
         self, timeout_s: float | None = None, *, resumable: bool = False
-    ) -> Batch | Resume | None:
+    ) -> Batch | Resume | Errand | None:
         """The next batch of the model whose turn it is; waits for one, and for the time to form it:
         shortly before the device is done with what it has.
 
         `resumable`: a long batch has parts left to enqueue. Then RESUME says that its next part is
-        due; it takes turns with batches that may run in between.
+        due; it takes turns with batches that may run in between. An errand comes before anything.
         None when the scheduler has stopped or failed, or nothing came within `timeout_s`."""
         while True:
             with self._lock:
                 if not self._await_turn(timeout_s, resumable) or self._ended():
                     return None
+                if (errand := self._bell.take_errand()) is not None:
+                    return errand
                 waiting = self._waiting_names(resumable)
                 if resumable and (self._resume_next or not waiting):
                     self._resume_next = False
@@ -176,7 +177,7 @@ class Scheduler:
         """The device is done with the oldest part it was given."""
         with self._lock:
             self._occupied.remove(self._clock())
-            ring = (self._resumable or self._has_waiting()) and self._wakes()
+            ring = (self._resumable or self._has_waiting()) and self._bell.wakes()
         if ring:
             self._bell.ring()
 
@@ -189,6 +190,26 @@ class Scheduler:
         """Whether no request is ready for the device."""
         with self._lock:
             return not self._has_waiting()
+
+    def alone_on_device(self) -> bool:
+        """Whether the device has one part, and nobody waits for the thread that gave it that."""
+        with self._lock:
+            alone = len(self._occupied) == 1 and not self._has_waiting()
+            return alone and not self._ended()
+
+    def stay_awake(self, until: float) -> None:
+        """Let the device thread's next sleep begin awake; see `errand`."""
+        self._bell.stays_until = until
+
+    def errand(self, job: Callable[[], None]) -> bool:
+        """Have the device thread run a short job at once, if it is idle and awake; whether it is:
+        the same job takes a thread that has slept several times as long. Dropped at the end."""
+        with self._lock:
+            if self._ended() or not self._bell.send(job):
+                return False
+            self._bell.wakes()
+        self._bell.ring()
+        return True
 
     def done(self, batch: Batch, seconds: float) -> None:
         """The device is done with a batch: charge the model and teach its time curve."""
@@ -307,25 +328,20 @@ class Scheduler:
 
     def _sleep(self, timeout_s: float | None, resumable: bool) -> bool:
         """Let go of the lock until the bell rings; False after `timeout_s`."""
-        self._asleep, self._resumable = True, resumable
+        self._bell.asleep, self._resumable = True, resumable
         self._lock.release()
         try:
             return self._bell.sleep(timeout_s)
         finally:
             self._lock.acquire()
-            self._asleep = self._resumable = False
-
-    def _wakes(self) -> bool:
-        """Whether the bell has to be rung: once for each sleep is enough."""
-        asleep, self._asleep = self._asleep, False
-        return asleep
+            self._bell.asleep = self._resumable = False
 
     def _has_waiting(self) -> bool:
         return any(map(len, self._lanes.values()))
 
     def _turn_in_s(self, resumable: bool) -> float | None:
         """Seconds until the device should be given more; None: something has to happen first."""
-        if self._ended():
+        if self._ended() or self._bell.has_errand:
             return 0.0
         return self._occupied.turn_in_s(
             self._clock(), waiting=self._has_waiting(), resumable=resumable

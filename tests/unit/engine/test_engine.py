@@ -161,7 +161,7 @@ def test_measured_times_are_known_to_admission(executor) -> None:
 @pytest.mark.parametrize("requests", [1, 12])
 def test_batches_of_a_device_that_is_waited_for_are_answered(requests: int) -> None:
     executor = LaterExecutor()
-    with Engine([fake_model(executor=executor)]) as engine:
+    with Engine([fake_model(executor=executor)], EngineConfig(awake_s=0.0)) as engine:
         holder = hold(engine, executor)
         pending = [engine.submit(Request(f"s{i}", WET)) for i in range(requests)]
         executor.gate.set()

@@ -141,10 +141,25 @@ def test_the_device_thread_leaves_finishing_when_others_wait_for_it(
     assert pending[1].stamps.alone
 
 
-def test_the_thread_that_waits_for_the_device_finishes_small_batches(threads) -> None:
-    with Engine([fake_model(executor=LaterExecutor())]) as engine:
+@pytest.mark.parametrize(("awake_s", "who"), [(0.0, "systone-reader"), (1.0, "systone-device")])
+def test_the_thread_that_waits_for_the_device_finishes_small_batches(
+    threads, awake_s: float, who: str
+) -> None:
+    config = EngineConfig(awake_s=awake_s)
+    with Engine([fake_model(executor=LaterExecutor())], config) as engine:
         engine.submit(Request("alone", WET)).result(SOON_S)
-    assert threads.finished["alone"] == "systone-reader"
+    assert threads.finished["alone"] == who
+
+
+def test_a_device_thread_that_is_awake_prepares_the_next_request(threads) -> None:
+    config = EngineConfig(awake_s=1.0)
+    with Engine([fake_model(executor=LaterExecutor())], config) as engine:
+        engine.submit(Request("first", WET)).result(SOON_S)
+        idle(engine)
+        engine.submit(Request("second", WET)).result(SOON_S)
+        engine.submit(Request("refuse", WET))
+    assert threads.prepared["first"] == here()  # it had slept
+    assert threads.prepared["second"] == "systone-device"
 
 
 def test_a_large_batch_is_finished_by_a_worker(engine, threads, executor) -> None:

@@ -31,6 +31,7 @@ class Device:
         self.log: list[tuple[str, Any]] = []
         self.running: list[tuple[Any, threading.Event]] = []
         self.changed = threading.Condition()
+        self.waiters: list[tuple[Any, str]] = []  # who waited for which part
 
     def enqueue(self, name: Any) -> threading.Event:
         done = threading.Event()
@@ -77,7 +78,11 @@ class Later(Flight):
         self._ends.append(self._device.enqueue(self.name if one else (*self.name, self._at)))
         return self._at < self._parts
 
+    def done(self) -> bool:
+        return self._ends[0].is_set()
+
     def wait(self) -> None:
+        self._device.waiters.append((self.name, threading.current_thread().name))
         assert self._ends.pop(0).wait(SOON_S)
         self._raise("wait")
 
@@ -93,7 +98,7 @@ class Later(Flight):
 class Rig:
     """The loop on a thread of its own, over a `Device`."""
 
-    def __init__(self) -> None:
+    def __init__(self, awake_s: float) -> None:
         self.device = Device()
         self.breaks: dict[Any, Exception] = {}
         budget = Budget(tokens=100, rows=99, states=99, requests=2, whole_tokens=50)
@@ -103,7 +108,8 @@ class Rig:
         self.scheduler.set_ready()
         self.delivered: list[Any] = []
         self.thread = threading.Thread(
-            target=run_batches, args=(self.scheduler, self._begin, self._deliver, time.monotonic)
+            target=run_batches,
+            args=(self.scheduler, self._begin, self._deliver, time.monotonic, awake_s),
         )
         self.thread.start()
 
@@ -125,15 +131,19 @@ class Rig:
         return ticket
 
 
-@pytest.fixture
-def rig() -> Iterator[Rig]:
-    made = Rig()
+def running(awake_s: float) -> Iterator[Rig]:
+    made = Rig(awake_s)
     yield made
     made.scheduler.stop()
     while made.device.running:
         made.device.finish()
     made.thread.join(SOON_S)
     assert not made.thread.is_alive()
+
+
+@pytest.fixture(params=[0.0, 0.002], ids=["asleep", "awake"])
+def rig(request: pytest.FixtureRequest) -> Iterator[Rig]:
+    yield from running(request.param)
 
 
 def outcome(ticket: Ticket) -> Any:
@@ -325,3 +335,72 @@ def test_the_hold_ends_a_lead_before_the_device_is_idle() -> None:
     assert occupied.full
     occupied.remove(11.2)  # later than expected
     assert occupied.hold_s(11.2) == pytest.approx(2.0 - LEAD_S - 2 * LEAD_SHARE)
+
+
+@pytest.fixture
+def awake() -> Iterator[Rig]:
+    yield from running(5.0)
+
+
+def test_a_batch_alone_is_waited_for_by_the_thread_that_enqueued_it(awake: Rig) -> None:
+    first = awake.ask("a")
+    awake.device.finish()
+    assert outcome(first) == "answer a"
+    assert awake.device.waiters == [(("a",), awake.thread.name)]
+
+
+def test_the_thread_that_waits_awake_leaves_that_to_the_reader_when_it_is_needed(
+    awake: Rig,
+) -> None:
+    first = awake.ask("a")
+    awake.device.wait_enqueued(("a",))
+    second = awake.ask("b")
+    awake.device.wait_enqueued(("b",))
+    assert not awake.delivered
+    awake.device.finish()
+    awake.device.finish()
+    assert [outcome(t) for t in (first, second)] == ["answer a", "answer b"]
+    assert awake.device.waiters[0] == (("a",), "systone-reader")
+
+
+def test_a_long_batch_is_left_to_the_reader(awake: Rig) -> None:
+    ticket = awake.ask("long", parts=2)
+    awake.device.finish()
+    awake.device.finish()
+    assert outcome(ticket) == "answer long"
+    assert {who for _, who in awake.device.waiters} == {"systone-reader"}
+
+
+def test_a_failed_wait_fails_its_batch_and_no_other(awake: Rig) -> None:
+    awake.breaks["wait", "a"] = ValueError("broken")
+    first = awake.ask("a")
+    awake.device.finish()
+    assert isinstance(outcome(first), EngineFaultError)
+    second = awake.ask("b")
+    awake.device.finish()
+    assert outcome(second) == "answer b"
+
+
+def test_an_errand_is_run_by_an_awake_thread_only(awake: Rig) -> None:
+    ran: list[str] = []
+    errand = lambda: ran.append(threading.current_thread().name)  # noqa: E731
+    assert not awake.scheduler.errand(errand)  # nothing was asked yet: it sleeps
+    first = awake.ask("a")
+    awake.device.wait_enqueued(("a",))
+    assert not awake.scheduler.errand(errand)  # it waits for the device
+    awake.device.finish()
+    assert outcome(first) == "answer a"
+    end = time.monotonic() + SOON_S
+    while not awake.scheduler.errand(errand):
+        assert time.monotonic() < end
+    while not ran:
+        assert time.monotonic() < end
+    assert ran == [awake.thread.name]
+
+
+def test_an_errand_that_finds_the_end_is_refused(awake: Rig) -> None:
+    first = awake.ask("a")
+    awake.device.finish()
+    outcome(first)
+    awake.scheduler.stop()
+    assert not awake.scheduler.errand(lambda: None)
