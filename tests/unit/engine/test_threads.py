@@ -228,7 +228,9 @@ def test_an_interrupt_while_preparing_takes_the_request_out(engine, monkeypatch)
     assert engine.decide("goes on", WET)
 
 
-def test_a_fault_of_ours_while_preparing_here_fails_the_engine(engine, monkeypatch) -> None:
+def test_a_fault_of_ours_while_preparing_here_fails_the_engine(
+    engine, executor, monkeypatch
+) -> None:
     def broken(*args: object) -> None:
         raise RuntimeError("bug in the pipeline")
 
@@ -236,3 +238,7 @@ def test_a_fault_of_ours_while_preparing_here_fails_the_engine(engine, monkeypat
     pending = engine.submit(Request("x", WET))
     with pytest.raises(EngineDownError, match="a worker broke: RuntimeError"):
         pending.result(SOON_S)
+    end = time.monotonic() + SOON_S
+    while not executor.closed:  # the device thread was told, and let go of its device
+        assert time.monotonic() < end
+        time.sleep(0.001)

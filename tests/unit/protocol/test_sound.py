@@ -71,6 +71,27 @@ def test_the_usual_is_recognised(dialect: Dialect) -> None:
         assert sound_body({"state": state, "questions": {"q": questions[0]}}, rules)
 
 
+@pytest.mark.parametrize(
+    "question",
+    [
+        {"type": "choice", "criteria": {}},
+        {"type": "choice", "criteria": {"a": 1}},
+        {"type": "choice", "instructions": "?"},
+        {"type": "score", "criteria": []},
+        {"type": "score", "criteria": ["a", None]},
+        {"type": "score", "criteria": {"a": "b"}},
+        {"type": "noul", "instructions": 1},
+        {"type": "noul", "criteria": {"true": 1}},
+        {"type": "predicate"},
+        {},
+    ],
+)
+def test_what_has_a_fault_is_not_recognised(question: Any) -> None:
+    rules = WireRules("default")
+    assert check(question_shape(rules), question, ("questions", "q"), rules)
+    assert not sound_question(question, rules)
+
+
 def test_limits_are_kept() -> None:
     rules = WireRules("default", WireLimits(max_options=2, max_levels=2, max_questions=1))
     assert not sound_question({"type": "choice", "criteria": dict.fromkeys("abc")}, rules)

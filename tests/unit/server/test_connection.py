@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
+from unittest.mock import Mock
 
 import httpx
 import pytest
@@ -17,6 +18,7 @@ import uvloop
 from systone.config import EngineConfig, ServerConfig
 from systone.engine import Engine
 from systone.server.app import create_app
+from systone.server.connection import _Line
 from systone.server.edge import Edge
 from systone.server.listener import bind, http_server
 from tests.fakes import FakeExecutor, LaterExecutor, fake_model, fake_noul
@@ -27,11 +29,13 @@ SOON_S = 10.0
 class Served:
     """An application on a loop of its own; a client is a plain socket."""
 
-    def __init__(self, engine: Engine, **settings: Any) -> None:
+    def __init__(self, engine: Engine, send_buffer: int = 0, **settings: Any) -> None:
         config = ServerConfig(**settings)
         self.app = create_app(engine, config)
         self.server = http_server(self.app, config)
         self._sock = bind("127.0.0.1", 0)
+        if send_buffer:
+            self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer)
         self.port = self._sock.getsockname()[1]
         self._thread = threading.Thread(target=self._run, name="http-loop")
         self._thread.start()
@@ -203,26 +207,53 @@ def test_requests_sent_without_waiting_are_answered_in_order(serve) -> None:
             assert noul(reply) == fake_noul(f"s{i}", "?")
 
 
-def test_a_caller_who_reads_slowly_gets_every_reply_whole(serve) -> None:
-    """More than a socket's buffers hold, so that writes are cut short and the loop goes on."""
+def test_a_caller_who_reads_slowly_gets_every_reply_whole(serve, monkeypatch) -> None:
+    """More than a socket's buffers hold: writes are cut short, the loop goes on with what is left,
+    and the next reply waits behind it."""
+    cut = 0
+    write = os.write
+
+    def noted(descriptor: int, data: bytes) -> int:
+        nonlocal cut
+        sent = write(descriptor, data)
+        cut += sent < len(data)
+        return sent
+
+    monkeypatch.setattr(os, "write", noted)
     body = body_of("s", options=250)
-    with serve().connect() as sock:
+    with serve(send_buffer=16384).connect() as sock:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
-        count = 60
-        sender = threading.Thread(
-            target=lambda: [
-                sock.sendall(message(body, f"x-request-id: r{i}")) for i in range(count)
-            ]
-        )
+        count = 40
+        requests = [message(body, f"x-request-id: r{i}") for i in range(count)]
+        sender = threading.Thread(target=lambda: [sock.sendall(each) for each in requests])
         sender.start()
-        time.sleep(0.5)
         replies = Replies(sock)
         first = replies.next()
         assert first[0] == 200
         for i in range(1, count):
+            if i % 10 == 0:
+                time.sleep(0.05)
             status, headers, data = replies.next()
             assert (status, headers["x-request-id"], data) == (200, f"r{i}", first[2])
         sender.join(SOON_S)
+    assert cut
+
+
+@pytest.mark.parametrize(
+    ("buffered", "closing", "waits", "clear"),
+    [
+        (0, False, False, True),
+        (1, False, False, False),
+        (0, True, False, False),
+        (0, False, True, False),
+    ],
+)
+def test_others_write_only_where_nothing_is_being_sent(buffered, closing, waits, clear) -> None:
+    transport = Mock(
+        **{"get_write_buffer_size.return_value": buffered, "is_closing.return_value": closing}
+    )
+    line = _Line(Mock(transport=transport), Mock(waiting_for_100_continue=waits))
+    assert line.clear() is clear
 
 
 @pytest.mark.parametrize(
