@@ -19,7 +19,9 @@ __all__ = ["GpuClock", "Span"]
 class Span:
     """From `begin` to `end` on the stream that was current. `end()` once, then `wait()`."""
 
-    def __init__(self) -> None:
+    def __init__(self, stream: torch.cuda.Stream | None = None) -> None:
+        """`stream`: the one that will be current; None: looked up at each end."""
+        self._stream = stream
         self._began = _event()
         self._ended: torch.cuda.Event | None = None
         self._opened = False
@@ -28,12 +30,12 @@ class Span:
         """Before the first device work; later calls change nothing."""
         if not self._opened:
             self._opened = True
-            self._began.record()
+            self._began.record(self._stream)
 
     def end(self) -> None:
         self.begin()
         self._ended = _event()  # not before: until `begin`, the device waits for the host
-        self._ended.record()
+        self._ended.record(self._stream)
 
     def wait(self) -> None:
         """Until the device has done the span's work; after `end`. Any thread."""

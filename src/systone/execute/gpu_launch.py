@@ -24,7 +24,7 @@ __all__ = ["GpuLaunch"]
 
 class GpuLaunch:
     """`tables`: one pass, or the passes that stand for it, whose scores are joined. `running`: the
-    runner's switches around device work."""
+    runner's switches around device work, `stream` what they switch to."""
 
     def __init__(
         self,
@@ -33,12 +33,14 @@ class GpuLaunch:
         clock: GpuClock,
         tables: Sequence[PassTables],
         running: AbstractContextManager[None],
+        stream: torch.cuda.Stream | None = None,
     ) -> None:
         self._passes = passes
         self._outputs = outputs
         self._clock = clock
         self._tables = tables
         self._running = running
+        self._stream = stream
         self._parts = self._enqueued()
         self._spans: SimpleQueue[Span] = SimpleQueue()
         self._oldest: Span | None = None  # taken from `_spans` to look at it
@@ -93,7 +95,7 @@ class GpuLaunch:
                 if scores is None:
                     self._close(span)
                     yield True
-                    span = Span()
+                    span = Span(self._stream)
                     span.begin()
                     continue
                 rows = tables.readout_token.shape[0]
@@ -103,7 +105,7 @@ class GpuLaunch:
 
     def _opened(self) -> Span:
         """A span that begins with the copy of a pass's tables, after the host has made them."""
-        span = Span()
+        span = Span(self._stream)
         self._passes.on_copy(span.begin)
         return span
 

@@ -124,7 +124,7 @@ class GpuRunner:
                 passes, model.stack.config.vocab_size, min(CURVE[-1], self._limits.tokens)
             )
         room = split.arena.room
-        self._outputs = Outputs(room.readouts, room.width)
+        self._outputs = Outputs(room.readouts, room.width, self._stream)
         self._state = {
             **_description(device, split, stage),
             "memory": watch.settled(plan, passes.graph_bytes),
@@ -166,7 +166,7 @@ class GpuRunner:
         )  # fmt: skip
         angles = _all_angles(config, room.tokens, device)
         split = GpuPass.of(model, Arena(config, room, device), Products(), angles)
-        return split, PassStage(tables, device), plan
+        return split, PassStage(tables, device, self._stream), plan
 
     def proofs(self) -> Proofs:
         return self._report.proofs if self._report else Proofs()
@@ -193,7 +193,7 @@ class GpuRunner:
         if not report.passes.packing:
             self._alone += 1
             apart = list(alone(tables))
-        return GpuLaunch(passes, outputs, self._clock, apart, switches)
+        return GpuLaunch(passes, outputs, self._clock, apart, switches, switches.stream)
 
     @property
     def pass_tokens(self) -> int:

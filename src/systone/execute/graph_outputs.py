@@ -40,7 +40,10 @@ class Pending:
 class Outputs:
     """Sent by one thread on one stream."""
 
-    def __init__(self, readouts: int, width: int = 1) -> None:
+    def __init__(
+        self, readouts: int, width: int = 1, stream: torch.cuda.Stream | None = None
+    ) -> None:
+        self._stream = stream
         self._hosts = [torch.empty(readouts, width, pin_memory=True) for _ in range(_SLOTS)]
         self._ready = [_event() for _ in range(_SLOTS)]
         self._waiting: list[Pending | None] = [None] * _SLOTS
@@ -54,7 +57,7 @@ class Outputs:
             earlier.take()
         host = self._hosts[slot][: scores.shape[0]]
         host.copy_(scores, non_blocking=True)
-        self._ready[slot].record()
+        self._ready[slot].record(self._stream)
         self._waiting[slot] = made = Pending(host, self._ready[slot])
         return made
 

@@ -98,8 +98,12 @@ class _Plan:
 class PassStage:
     """Used by one thread and one stream."""
 
-    def __init__(self, room: StageRoom, device: torch.device) -> None:
+    def __init__(
+        self, room: StageRoom, device: torch.device, stream: torch.cuda.Stream | None = None
+    ) -> None:
+        """`stream`: the one that is current whenever a pass is sent; None: looked up each time."""
         self.room = room
+        self.stream = stream
         self._tail = _placed(_tail_shapes(room), 0)
         size = stage_bytes(room) // 4
         cuda = device.type == "cuda"
@@ -136,7 +140,7 @@ class PassStage:
             self.before_copy()
         plan.sent.copy_(plan.from_slot[slot], non_blocking=True)
         if self._left:
-            self._left[slot].record()
+            self._left[slot].record(self.stream)
         return plan.staged
 
     def _fill(

@@ -49,7 +49,7 @@ def long_passes(
     most = beyond(whole_s / token_s, room.tokens)
     if most >= room.tokens:
         return whole, None
-    stage = PassStage(whole.stage.room, whole.split.arena.states.device)
+    stage = PassStage(whole.stage.room, whole.split.arena.states.device, whole.stage.stream)
     long = Long(whole.split, stage, most, token_s, group_s)
     short = replace(whole.split, arena=whole.split.arena.beside(most))
     apart = GraphedPasses(short, whole.stage, GraphSettings(), None, whole.sample, long)

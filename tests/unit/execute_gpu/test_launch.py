@@ -31,7 +31,7 @@ class Device:
         device = self
 
         class Event:
-            def record(self) -> None:
+            def record(self, stream: object) -> None:
                 self.at_ms = device.now_ms
 
             def synchronize(self) -> None:
