@@ -17,6 +17,7 @@ from systone.nn.device_tables import DeviceTables
 from systone.plan.tables import CHUNK, PassTables
 
 CHUNKS, TILES, READOUTS, COUNTS = 0, 1, 2, 4  # places in `counts`, and its length
+_FEW_SEGMENTS = 24
 _PASS_ARRAYS = tuple(field.name for field in fields(PassTables))
 
 
@@ -77,6 +78,39 @@ class WorkTables(DeviceTables):
 
 def work_arrays(tables: PassTables, tile_tokens: int) -> dict[str, NDArray[np.int32]]:
     """Every array field of `WorkTables`, by name."""
+    lists = _few_lists if tables.num_segments <= _FEW_SEGMENTS else _lists
+    return {**{name: getattr(tables, name) for name in _PASS_ARRAYS}, **lists(tables, tile_tokens)}
+
+
+def _few_lists(tables: PassTables, tile_tokens: int) -> dict[str, NDArray[np.int32]]:
+    """The same as `_lists`, entry by entry: of a few segments half the time."""
+    length, begin = tables.seg_len.tolist(), tables.start_position[:, 0].tolist()
+    tiles = sorted(
+        (-at - first, segment, first)
+        for segment, (at, count) in enumerate(zip(begin, length, strict=True))
+        for first in range(0, count, tile_tokens)
+    )
+    leaves, inner = tables.leaf_seg.tolist(), tables.inner_ptr.tolist()
+    short = [segment for segment in leaves if length[segment] <= CHUNK]
+    long = [segment for segment in leaves if length[segment] > CHUNK]
+    order = [*tables.inner_seg.tolist(), *short, *long]
+    columns = (tables.seg_start, tables.seg_len, tables.parent_slot, tables.state_slot)
+    start, _, above, own = (column.tolist() for column in columns)
+    entries = [(start[s], length[s], above[s], own[s]) for s in order]
+    split = inner[-1] + len(short)
+    return {
+        "counts": np.array(
+            [tables.chunk_seg.shape[0], len(tiles), tables.readout_token.shape[0], 0], np.int32
+        ),
+        "scan_ptr": np.array([*inner, split, split + len(long)], np.int32),
+        "scan_entries": np.array(entries, np.int32),
+        "tile_seg": np.array([segment for _, segment, _ in tiles], np.int32),
+        "tile_first": np.array([first for *_, first in tiles], np.int32),
+    }
+
+
+def _lists(tables: PassTables, tile_tokens: int) -> dict[str, NDArray[np.int32]]:
+    """What `WorkTables` has beside the pass's own arrays."""
     seg, first = query_tiles(tables, tile_tokens)
     counts = np.zeros(COUNTS, dtype=np.int32)
     counts[CHUNKS] = tables.chunk_seg.shape[0]
@@ -87,7 +121,6 @@ def work_arrays(tables: PassTables, tile_tokens: int) -> dict[str, NDArray[np.in
     ends = tables.inner_seg.shape[0] + np.cumsum([short.shape[0], long.shape[0]])
     columns = (tables.seg_start, tables.seg_len, tables.parent_slot, tables.state_slot)
     return {
-        **{name: getattr(tables, name) for name in _PASS_ARRAYS},
         "counts": counts,
         "scan_ptr": np.append(tables.inner_ptr, ends.astype(np.int32)),
         "scan_entries": np.stack(columns, axis=1)[order],
