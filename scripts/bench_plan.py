@@ -12,15 +12,20 @@ import argparse
 import json
 import statistics
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
+from systone.bench.shape231 import shape_231
+from systone.bench.words import word_pool
 from systone.models.open_jev import OpenJevAdapter, OpenJevCheckpoint
 from systone.models.open_jev.checks import read_request
 from systone.models.open_jev.rows import RowMaker
-from systone.models.qwen_tokens import load_tokenizer
-from systone.plan import PassBudget, Sharing, Trie, build_tables, build_trie, cut_passes
+from systone.models.qwen_tokens import QwenTokenizer, load_tokenizer
+from systone.plan import PassBudget, Sharing, TablesMemo, Trie, build_tables, build_trie, cut_passes
+from systone.protocol import jsontext, systemone
 from systone.protocol.types import Choice, Request
 
 BUDGET = PassBudget(tokens=16384, rows=1024, states=1024)
@@ -70,27 +75,43 @@ def timed(work: Callable[[], object], rounds: int) -> dict[str, float]:
     return {"p50": statistics.median(wall), "least": min(wall), "least_cpu": min(cpu)}
 
 
-def measure(directory: Path, request: Request, rounds: int) -> dict[str, Any]:
-    """Stages of one request, and the whole of prepare and tables together."""
+def common_requests(tokenizer: QwenTokenizer, count: int) -> list[Request]:
+    """The 231-shape's commonest request, a choice of five on 60 words, each in other words."""
+    workload = shape_231(word_pool(tokenizer), seed=0)
+    sizes = Counter((item.kind, item.unique) for item in workload.items)
+    ((common, _),) = sizes.most_common(1)
+    places = [i for i, item in enumerate(workload.items) if (item.kind, item.unique) == common]
+    bodies = (workload.make(places[n % len(places)], n // len(places)) for n in range(count))
+    return [systemone.parse(jsontext.dumps(body), dialect="default") for body in bodies]
+
+
+def measure(directory: Path, requests: Sequence[Request], rounds: int) -> dict[str, Any]:
+    """Stages of the requests in turn, and the whole of prepare and tables together. Pieces and
+    structures met before are looked up as a server looks them up."""
     tokenizer = load_tokenizer(directory)
+    tokenizer.learn_common_words()
     checkpoint = OpenJevCheckpoint("Qwen/Qwen3.5-9B", "-", "-", "-", 1.9)
-    adapter = OpenJevAdapter(checkpoint, tokenizer)
-    maker = RowMaker(tokenizer)
-    text = read_request(request, strict=False)
-    rows = maker.rows(text)
-    trie = build_trie(rows, Sharing())
+    adapter, maker, memo = OpenJevAdapter(checkpoint, tokenizer), RowMaker(tokenizer), TablesMemo()
+    asked = cycle(requests)
+    texts = [read_request(request, strict=False) for request in requests]
+    text = cycle(texts)
+    rows = cycle([maker.rows(each) for each in texts])
+    tries = [build_trie(next(rows), Sharing()) for _ in texts]
+    trie = cycle(tries)
     stages: dict[str, Callable[[], object]] = {
-        "read": lambda: read_request(request, strict=False),
-        "rows": lambda: maker.rows(text),
-        "trie": lambda: build_trie(rows, Sharing()),
-        "tables": lambda: tables_of(trie),
-        "prepare + tables": lambda: tables_of(adapter.prepare(request).work),
+        "read": lambda: read_request(next(asked), strict=False),
+        "rows": lambda: maker.rows(next(text)),
+        "trie": lambda: build_trie(next(rows), Sharing()),
+        "tables": lambda: tables_of(next(trie)),
+        "tables met before": lambda: [memo.of(p) for p in cut_passes([next(trie)], BUDGET)],
+        "prepare": lambda: adapter.prepare(next(asked)),
+        "prepare + tables": lambda: tables_of(adapter.prepare(next(asked)).work),
     }
     for work in stages.values():
         work()
     return {
-        "tokens": trie.load.tokens,
-        "rows": trie.num_rows,
+        "tokens": tries[0].load.tokens,
+        "rows": tries[0].num_rows,
         "ms": {name: timed(work, rounds) for name, work in stages.items()},
     }
 
@@ -100,9 +121,12 @@ def main() -> None:
     parser.add_argument("--tokenizer", type=Path, required=True)
     parser.add_argument("--rounds", type=int, default=200)
     args = parser.parse_args()
+    # so many that no text is met twice
+    common = common_requests(load_tokenizer(args.tokenizer), 4 * args.rounds + 4)
     report = {
-        "short": measure(args.tokenizer, short_request(), args.rounds),
-        "long": measure(args.tokenizer, long_request(), max(5, args.rounds // 10)),
+        "short": measure(args.tokenizer, [short_request()], args.rounds),
+        "common": measure(args.tokenizer, common, args.rounds),
+        "long": measure(args.tokenizer, [long_request()], max(5, args.rounds // 10)),
     }
     for name, result in report.items():
         print(f"{name}: {result['tokens']} unique tokens, {result['rows']} rows")
