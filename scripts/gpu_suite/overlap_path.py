@@ -23,7 +23,6 @@ from systone.execute import (
     gpu_switches,
     graph_cuda,
     graph_outputs,
-    graph_passes,
     graph_stage,
     pass_flight,
     passes,
@@ -48,7 +47,7 @@ STEPS: tuple[tuple[Any, str], ...] = (
     (loop._Loop, "_enqueue"), (loop._Loop, "conclude"), (pipeline, "finish"),
     (gpu_switches.Switches, "__enter__"), (gpu_switches.Switches, "__exit__"),
     (gpu_clock.GpuClock, "settle"), (gpu_clock.Span, "begin"), (gpu_clock.Span, "wait"),
-    (Scheduler, "admit"), (Scheduler, "settle"), (graph_passes.GraphedPasses, "_trunk_key"),
+    (Scheduler, "admit"), (Scheduler, "settle"),
 )  # fmt: skip
 REQUESTS = 150
 

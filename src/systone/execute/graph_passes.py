@@ -20,7 +20,6 @@ from torch import Tensor
 from systone.errors import ConfigError, EngineFaultError
 from systone.execute.buckets import (
     Bucket,
-    Choice,
     Size,
     choose,
     readout_bucket,
@@ -64,6 +63,19 @@ class GraphSettings:
         return self.small_depths if tokens <= self.small_tokens else self.depths
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Way:
+    """How a pass of some size runs: at so many padded read-outs and tokens, its trunk as a graph or
+    eagerly (None), laid out for a capacity. `detours`: why it isn't in the bucket of its tokens, or
+    in none."""
+
+    readouts: int
+    rows: int
+    trunk: TrunkKey | None
+    capacity: Capacity
+    detours: tuple[str, ...]
+
+
 class GraphedPasses:
     """Used by one thread, on one stream."""
 
@@ -95,8 +107,7 @@ class GraphedPasses:
             self._capture_tail, settings.max_count, settings.max_bytes
         )
         # passes come in few sizes
-        self._choice = lru_cache(_SIZES_KEPT)(self._choice_for)
-        self._capacity = lru_cache(_SIZES_KEPT)(self._capacity_for)
+        self._way = lru_cache(_SIZES_KEPT)(self._way_for)
         self._counts: Counter[str] = Counter()
         self._seconds = 0.0
 
@@ -135,15 +146,15 @@ class GraphedPasses:
                 f"a pass has {size.states} forked states; the device was set up for "
                 f"{self.split.arena.room.states}"
             )
-        readouts, choice = self._choice(size)
-        if self.long is not None and choice.rows > self.long.beyond:
-            yield from self._in_groups(self.long, tables, size, choice, readouts)
+        way = self._way(size)
+        for reason in way.detours:
+            self._counts[reason] += 1
+        if self.long is not None and way.rows > self.long.beyond:
+            yield from self._in_groups(self.long, tables, way)
             return
-        key = self._trunk_key(choice, size)
-        trunk = self.trunks.get(key) if key else None
-        tail = self.tails.get(readouts) if self.buckets else None
-        capacity = self._capacity(key) if key else Capacity.of_size(size, choice.rows)
-        staged = self.stage.load(tables, capacity, readouts)
+        trunk = self.trunks.get(way.trunk) if way.trunk else None
+        tail = self.tails.get(way.readouts) if self.buckets else None
+        staged = self.stage.load(tables, way.capacity, way.readouts)
         if trunk is None:
             with exact_blas():
                 self.split.trunk(staged)
@@ -156,19 +167,15 @@ class GraphedPasses:
                 self.split.tail(staged)
         else:
             tail.replay()
-        yield self.split.arena.scores[:readouts]
+        yield self.split.arena.scores[: way.readouts]
 
-    def _in_groups(
-        self, long: Long, tables: PassTables, size: Size, choice: Choice, readouts: int
-    ) -> Iterator[Tensor | None]:
+    def _in_groups(self, long: Long, tables: PassTables, way: _Way) -> Iterator[Tensor | None]:
         if self._long_runs:
             raise EngineFaultError("a long pass was begun inside another one")
-        key = self._trunk_key(choice, size)
-        trunk = self.trunks.get(key) if key else None
-        capacity = self._capacity(key) if key else Capacity.of_size(size, choice.rows)
-        staged = long.stage.load(tables, capacity, readouts)
+        trunk = self.trunks.get(way.trunk) if way.trunk else None
+        staged = long.stage.load(tables, way.capacity, way.readouts)
         self._counts["in groups, eager" if trunk is None else "in groups, replayed"] += 1
-        groups = long.groups(choice.rows)
+        groups = long.groups(way.rows)
         self._long_runs = True
         try:
             for at, (first, end) in enumerate(groups):
@@ -183,7 +190,7 @@ class GraphedPasses:
                 long.split.tail(staged)  # reads what the last group left in the shared buffers
         finally:
             self._long_runs = False
-        yield long.split.arena.scores[:readouts]
+        yield long.split.arena.scores[: way.readouts]
 
     @property
     def graph_bytes(self) -> int:
@@ -203,31 +210,27 @@ class GraphedPasses:
         self.trunks.clear()
         self.tails.clear()
 
-    def _trunk_key(self, choice: Choice, size: Size) -> TrunkKey | None:
-        """Counts why a pass isn't in the bucket of its tokens, or in none."""
-        if not self.buckets:
-            return None
-        if choice.moved:
-            self._counts[f"{choice.moved} over"] += 1
-        if choice.bucket is None:
-            return None
-        tokens = choice.bucket.tokens
-        depth = next((d for d in self.settings.depths_of(tokens) if d >= size.depth), None)
-        if depth is None:
-            self._counts["depth over"] += 1
-            return None
-        return tokens, depth
-
     def _trunk_keys(self) -> Iterator[TrunkKey]:
         for tokens in reversed(self.buckets):
             for depth in self.settings.depths_of(tokens):
                 yield tokens, depth
 
-    def _choice_for(self, size: Size) -> tuple[int, Choice]:
-        """The read-outs a pass is padded to, and where it runs."""
-        return readout_bucket(size.readouts), choose(size, self.buckets)
+    def _way_for(self, size: Size) -> _Way:
+        readouts, choice = readout_bucket(size.readouts), choose(size, self.buckets)
+        eager = Capacity.of_size(size, choice.rows)
+        if not self.buckets:
+            return _Way(readouts, choice.rows, None, eager, ())
+        detours = (f"{choice.moved} over",) if choice.moved else ()
+        if choice.bucket is None:
+            return _Way(readouts, choice.rows, None, eager, detours)
+        tokens = choice.bucket.tokens
+        depth = next((d for d in self.settings.depths_of(tokens) if d >= size.depth), None)
+        if depth is None:
+            return _Way(readouts, choice.rows, None, eager, (*detours, "depth over"))
+        key = tokens, depth
+        return _Way(readouts, choice.rows, key, self._capacity(key), detours)
 
-    def _capacity_for(self, key: TrunkKey) -> Capacity:
+    def _capacity(self, key: TrunkKey) -> Capacity:
         return Capacity.of_bucket(Bucket(key[0]), key[1])
 
     def _capture_trunk(self, key: TrunkKey) -> Graph:

@@ -19,7 +19,7 @@ __all__ = ["KeptWords"]
 
 MAX_ENTRIES = 256
 MAX_WORDS = 65_536  # of an entry: all of them are at most 64 MiB
-_NEAR = 256  # so many words are copied sooner than another run is begun
+_NEAR = 1024  # so many words are copied sooner than another run is begun
 
 
 @dataclass(frozen=True, slots=True, eq=False)
