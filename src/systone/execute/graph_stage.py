@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from systone.errors import EngineFaultError
 from systone.execute.buckets import Bucket, Size, row_bucket
-from systone.execute.kept_words import KeptWords
+from systone.execute.kept_words import Kept, KeptWords
 from systone.kernels.work import COUNTS, Scan, WorkTables, work_arrays
 from systone.plan.tables import CHUNK, I32, PassTables
 
@@ -115,6 +115,7 @@ class PassStage:
         # what depends on sizes only, for the sizes of late: most passes come in few
         self._plan = lru_cache(_SIZES_KEPT)(self._plan_for)
         self._kept = KeptWords()
+        self._held: list[Kept | None] = [None] * _SLOTS  # what a slot holds beside token ids
         self.before_copy: Callable[[], None] | None = None  # the first device work of a pass
 
     @property
@@ -132,10 +133,14 @@ class PassStage:
         if self._left:
             self._left[slot].synchronize()  # the pass before the last has been copied out
         words = self._words[slot]
-        if self._kept.restore(tables, plan, words):
-            _fill(words, "token_ids", tables.token_ids, plan.places["token_ids"], 0)
-        else:
+        kept = self._kept.find(tables, plan)
+        if kept is None:
             self._kept.keep(tables, plan, words, self._fill(words, tables, plan))
+        else:
+            if self._held[slot] is not kept:  # else they are there still
+                kept.write(words)
+            _fill(words, "token_ids", tables.token_ids, plan.places["token_ids"], 0)
+        self._held[slot] = kept
         if self.before_copy is not None:
             self.before_copy()
         plan.sent.copy_(plan.from_slot[slot], non_blocking=True)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from systone.plan.tables import I32, PassTables
 
-__all__ = ["KeptWords"]
+__all__ = ["Kept", "KeptWords"]
 
 MAX_ENTRIES = 256
 MAX_WORDS = 65_536  # of an entry: all of them are at most 64 MiB
@@ -23,10 +23,16 @@ _NEAR = 1024  # so many words are copied sooner than another run is begun
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Entry:
+class Kept:
+    """Words of one pass in one layout."""
+
     seg_start: I32
     layout: Hashable
     runs: tuple[tuple[slice, NDArray[np.int32]], ...]
+
+    def write(self, words: NDArray[np.int32]) -> None:
+        for run, kept in self.runs:
+            words[run] = kept
 
 
 class KeptWords:
@@ -34,22 +40,19 @@ class KeptWords:
 
     def __init__(self, max_entries: int = MAX_ENTRIES) -> None:
         self._max_entries = max_entries
-        self._entries: OrderedDict[int, _Entry] = OrderedDict()
+        self._entries: OrderedDict[int, Kept] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._entries)
 
-    def restore(self, tables: PassTables, layout: Hashable, words: NDArray[np.int32]) -> bool:
-        """Write what was kept of the same tables in the same layout, if anything was; its token ids
-        are another pass's."""
+    def find(self, tables: PassTables, layout: Hashable) -> Kept | None:
+        """What was kept of the same tables in the same layout; its token ids are another pass's."""
         at = id(tables.seg_start)
         entry = self._entries.get(at)
         if entry is None or entry.seg_start is not tables.seg_start or entry.layout != layout:
-            return False
+            return None
         self._entries.move_to_end(at)
-        for run, kept in entry.runs:
-            words[run] = kept
-        return True
+        return entry
 
     def keep(
         self,
@@ -67,7 +70,7 @@ class KeptWords:
             return
         at = id(tables.seg_start)
         copies = tuple((run, words[run].copy()) for run in runs)
-        self._entries[at] = _Entry(tables.seg_start, layout, copies)
+        self._entries[at] = Kept(tables.seg_start, layout, copies)
         self._entries.move_to_end(at)
         if len(self._entries) > self._max_entries:
             self._entries.popitem(last=False)

@@ -177,6 +177,23 @@ def test_the_same_structure_in_another_layout_is_laid_out_anew(stage: PassStage)
         assert staged.token_ids[:23].tolist() == tables.token_ids.tolist()
 
 
+def test_a_slot_that_holds_a_structure_still_is_given_its_tokens_only(stage: PassStage) -> None:
+    memo, room = TablesMemo(), Capacity.of_bucket(Bucket(128), 2)
+    first, other = [[40, 9, 3], [40, 9, 5]], [[40, 9], [40, 7, 6]]
+    for start, lengths in enumerate([first] * 5 + [other] * 2 + [first, other] * 3 + [first] * 4):
+        tables = memo.of(part_of(lengths, 100 * start))
+        staged = stage.load(tables, room, 8)
+        fresh = PassStage(ROOM, CPU).load(tables, room, 8)
+        for name in ("token_ids", "conv_prev", "seg_start", "anc_seg", "readout_token"):
+            wanted = getattr(fresh, name)
+            used = len(getattr(tables, name))
+            assert torch.equal(getattr(staged, name)[:used], wanted[:used]), name
+    marked = stage._hosts[stage._next]
+    place = stage._plan(room, 8).places["positions"][0]
+    marked[place] = 77  # proof that nothing but token ids is written
+    assert stage.load(memo.of(part_of(first, 9000)), room, 8).positions[0] == 77
+
+
 def test_kept_words_are_bounded_and_those_of_the_tables_asked_for() -> None:
     memo, kept = TablesMemo(), KeptWords(max_entries=2)
     made = [memo.of(part_of([[n]], 0)) for n in (3, 4, 5)]
@@ -184,14 +201,15 @@ def test_kept_words_are_bounded_and_those_of_the_tables_asked_for() -> None:
     for at, tables in enumerate(made):
         kept.keep(tables, "here", np.full(4, at, np.int32), [(0, 4)])
     assert len(kept) == 2
-    assert not kept.restore(made[0], "here", words)
-    assert not kept.restore(made[2], "there", words)
-    assert not words.any()
-    assert kept.restore(made[2], "here", words)
+    assert kept.find(made[0], "here") is None
+    assert kept.find(made[2], "there") is None
+    found = kept.find(made[2], "here")
+    assert found is not None
+    found.write(words)
     assert words.tolist() == [2] * 4
     other = pass_of(check_rows(1000), shared=True)  # may be written to: never kept
     kept.keep(other, "here", words, [(0, 4)])
-    assert not kept.restore(other, "here", words)
+    assert kept.find(other, "here") is None
 
 
 def test_of_an_entry_only_what_was_written_is_kept() -> None:
@@ -199,8 +217,10 @@ def test_of_an_entry_only_what_was_written_is_kept() -> None:
     tables = TablesMemo().of(part_of([[3]], 0))
     kept.keep(tables, "here", np.arange(3000, dtype=np.int32), [(2000, 2003), (4, 6), (8, 9)])
     words = np.full(3000, -1, np.int32)
-    assert kept.restore(tables, "here", words)
+    found = kept.find(tables, "here")
+    assert found is not None
+    found.write(words)
     assert np.flatnonzero(words >= 0).tolist() == [4, 5, 6, 7, 8, 2000, 2001, 2002]
     assert (words[words >= 0] == np.flatnonzero(words >= 0)).all()
     kept.keep(tables, "here", np.zeros(200_000, np.int32), [(0, 65_537)])  # too many
-    assert kept.restore(tables, "here", words)
+    assert kept.find(tables, "here") is found
