@@ -36,7 +36,7 @@ def softmax(scores: Iterable[float], temperature: float = 1.0) -> tuple[float, .
     top = _largest_finite(values)
     weights = [math.exp((v - top) / temperature) for v in values]
     total = math.fsum(weights)
-    return tuple(w / total for w in weights)
+    return tuple([w / total for w in weights])
 
 
 def sigmoid(score: float, temperature: float = 1.0) -> float:
@@ -71,7 +71,7 @@ def choice_confidence(probabilities: Sequence[float]) -> float:
 
 def expected_level(probabilities: Sequence[float]) -> float:
     """`sum_i i * p_i`, levels from 0, kept inside [0, n - 1] against rounding."""
-    expectation = math.fsum(i * p for i, p in enumerate(probabilities))
+    expectation = math.fsum([i * p for i, p in enumerate(probabilities)])
     return min(max(expectation, 0.0), float(len(probabilities) - 1))
 
 
@@ -85,7 +85,7 @@ def score_confidence(probabilities: Sequence[float]) -> float:
     if n == 1:
         return 1.0
     mode = argmax(probabilities)
-    spread = math.fsum(p * abs(i - mode) for i, p in enumerate(probabilities))
+    spread = math.fsum([p * abs(i - mode) for i, p in enumerate(probabilities)])
     return _unit(1.0 - spread / ((n * n // 4) / n))
 
 

@@ -41,11 +41,11 @@ def answer(
     """The answer from one logit per option, in the order the branch lists them (a Noul's: no, then
     yes). `legend`: a Score's levels as the reply shows them."""
     shares = probabilities(logits, temperature)
-    shown = tuple(round4(p) for p in shares)
+    shown = tuple([round4(p) for p in shares])
     if isinstance(question, Noul):
         return NoulAnswer(shown[1])
     total = math.fsum(shares)
-    normal = tuple(p / total for p in shares)  # for confidences only
+    normal = [p / total for p in shares]  # for confidences only
     if isinstance(question, Choice):
         names = list(question.criteria)
         return ChoiceAnswer(
