@@ -31,7 +31,7 @@ from systone.execute.graph_long import Grouped, Long
 from systone.execute.graph_stage import Capacity, PassStage
 from systone.execute.graph_store import Capture, Graph, GraphStore
 from systone.kernels.gemm.cublaslt import exact_blas
-from systone.plan.tables import PassTables
+from systone.plan.tables import I32, PassTables
 
 log = logging.getLogger(__name__)
 
@@ -108,6 +108,7 @@ class GraphedPasses:
         )
         # passes come in few sizes
         self._way = lru_cache(_SIZES_KEPT)(self._way_for)
+        self._ways: dict[int, tuple[I32, _Way]] = {}
         self._counts: Counter[str] = Counter()
         self._seconds = 0.0
 
@@ -140,13 +141,7 @@ class GraphedPasses:
 
         Raises EngineFaultError: a pass larger than what the device was set up for, or a second
         long one."""
-        size = Size.of(tables)
-        if size.states > self.split.arena.room.states:
-            raise EngineFaultError(
-                f"a pass has {size.states} forked states; the device was set up for "
-                f"{self.split.arena.room.states}"
-            )
-        way = self._way(size)
+        way = self._way_of(tables)
         for reason in way.detours:
             self._counts[reason] += 1
         if self.long is not None and way.rows > self.long.beyond:
@@ -215,7 +210,26 @@ class GraphedPasses:
             for depth in self.settings.depths_of(tokens):
                 yield tokens, depth
 
+    def _way_of(self, tables: PassTables) -> _Way:
+        """Tables that are kept (`plan.TablesMemo`) are known by their first array: a look at every
+        one of them takes longer than all that follows."""
+        known = self._ways.get(id(tables.seg_start))
+        if known is not None and known[0] is tables.seg_start:
+            return known[1]
+        way = self._way(Size.of(tables))
+        if not tables.seg_start.flags.writeable:
+            if len(self._ways) >= _SIZES_KEPT:
+                self._ways.clear()
+            self._ways[id(tables.seg_start)] = tables.seg_start, way
+        return way
+
     def _way_for(self, size: Size) -> _Way:
+        """Raises EngineFaultError: more states than the device was set up for."""
+        room = self.split.arena.room.states
+        if size.states > room:
+            raise EngineFaultError(
+                f"a pass has {size.states} forked states; the device was set up for {room}"
+            )
         readouts, choice = readout_bucket(size.readouts), choose(size, self.buckets)
         eager = Capacity.of_size(size, choice.rows)
         if not self.buckets:

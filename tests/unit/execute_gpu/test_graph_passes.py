@@ -18,7 +18,8 @@ from systone.execute.graph_stage import PassStage, StageRoom
 from systone.execute.graph_store import CaptureError
 from systone.execute.selfcheck_rows import pass_of, sample_pass
 from systone.kernels.work import WorkTables
-from systone.plan import PassTables, Row, Segment
+from systone.plan import PassTables, Row, Segment, TablesMemo, build_tables
+from tests.unit.plan.test_memo import part_of
 
 ROOM = Room(tokens=1024, readouts=128, states=64)
 
@@ -91,6 +92,20 @@ def test_a_pass_replays_its_bucket_on_its_own_tables() -> None:
     passes.launch(rows(5, 9, stem=2))
     assert passes.split.calls[2] == ("trunk", 64, (0, 1))
     assert passes.describe()["passes"] == {"replayed": 2}
+
+
+def test_kept_tables_go_the_way_of_equal_ones_and_count_alike() -> None:
+    kept, plain = made(), made()
+    memo = TablesMemo()
+    for start, lengths in enumerate([[[9], [8, 3]], [[257]], [[9], [8, 3]], [[257]], [[70]]]):
+        parts = part_of(lengths, 100 * start)
+        for passes, tables in ((kept, memo.of(parts)), (plain, build_tables(parts))):
+            passes.launch(tables)
+    assert kept.split.calls == plain.split.calls
+    assert kept.describe()["passes"] == plain.describe()["passes"]
+    assert kept.describe()["passes"]["tokens over"] == 2
+    assert len(kept._ways) == 3
+    assert plain._ways == {}
 
 
 def test_the_shallowest_graph_that_is_deep_enough_is_taken() -> None:
