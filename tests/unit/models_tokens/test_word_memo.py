@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+import string
 import threading
 from collections.abc import Callable
 from itertools import pairwise
@@ -133,6 +135,21 @@ def test_threads_that_fill_it_at_once_get_their_own_texts() -> None:
     for thread in threads:
         thread.join()
     assert wrong == []
+
+
+@pytest.mark.parametrize("name", ["Qwen2Tokenizer", "Qwen3_5Tokenizer"])
+def test_words_apart_have_the_ids_of_the_tokenizer(
+    directory: Callable[[str], Path], name: str
+) -> None:
+    tokenizer = load_tokenizer(directory(name))
+    rng = random.Random(8)
+    letters = string.ascii_letters
+    words = ["".join(rng.choices(letters, k=rng.randint(1, 20))) for _ in range(1500)]
+    entries = [tokenizer.backend.id_to_token(rng.randrange(248_000)) for _ in range(1500)]
+    words += [word for entry in entries if (word := entry.replace("Ġ", "")).isalpha()]
+    texts = [rng.choice(["", " "]) + word for word in [*words, "Kaffee", "derrota", "a1", "", " "]]
+    apart = tokenizer.memo._encoder.encode_apart(texts)
+    assert [ids.tolist() for ids in apart] == [tokenizer.encode(text).tolist() for text in texts]
 
 
 ALPHABET = [
