@@ -111,13 +111,13 @@ class Trie:
 def build_trie(rows: Sequence[Row], sharing: Sharing) -> Trie:
     """The trie of a request under a policy. Raises ValueError for a row without a segment, or with
     read-outs that are none, not rising or outside its last segment."""
-    nodes: dict[tuple[int, bytes], int] = {}
+    nodes: dict[tuple[int, bytes], int] = {}  # (parent, key) -> node
     node_len: list[int] = []
     parent: list[int] = []
     position: list[int] = []
     depth: list[int] = []
     ancestors: list[int] = []
-    ends: list[tuple[int, int, int, int, int]] = []  # per row
+    ends: list[tuple[int, int, int, int, int]] = []  # of each row: what `by_row` below names
     offsets: list[int] = []
     for row in rows:
         node, at = -1, 0
@@ -135,21 +135,14 @@ def build_trie(rows: Sequence[Row], sharing: Sharing) -> Trie:
             node = known
             path.append(node)
             at += node_len[node]
-        if node < 0:
-            raise ValueError("a row needs at least one segment")
-        if row.readouts is None:
-            offsets.append(node_len[node] - 1)
-            ends.append((node, path[0], at, row.question, 1))
-        else:
-            _check_readouts(row.readouts, node_len[node])
-            offsets += row.readouts
-            ends.append((node, path[0], at, row.question, len(row.readouts)))
+        read = _readouts(row, node_len[node] if path else 0)
+        ends.append((node, path[0], at, row.question, len(read)))
+        offsets += read
     total = sum(end[2] for end in ends)
+    size, split = len(node_len), 4 * len(node_len) + len(ancestors)
     # small arrays as views of one: an array costs as much as its first hundred entries
-    size, count = len(node_len), len(ends)
     block = np.array([*node_len, *parent, *depth, *position, *ancestors, *offsets], np.int32)
-    by_row = np.array(ends, np.int32).reshape(count, 5).T.copy()
-    split = 4 * size + len(ancestors)
+    by_row = np.array(ends, np.int32).reshape(len(ends), 5).T.copy()
     return Trie(
         policy=sharing.policy,
         shared=sharing.applies(total - sum(node_len), total),
@@ -169,7 +162,13 @@ def build_trie(rows: Sequence[Row], sharing: Sharing) -> Trie:
     )
 
 
-def _check_readouts(offsets: tuple[int, ...], length: int) -> None:
-    rising = all(a < b for a, b in pairwise(offsets))
-    if not offsets or offsets[0] < 0 or offsets[-1] >= length or not rising:
-        raise ValueError(f"read-outs {offsets} of a segment of {length} tokens")
+def _readouts(row: Row, length: int) -> tuple[int, ...]:
+    """Offsets of a row's read-outs in its last segment, which has so many tokens."""
+    if not length:
+        raise ValueError("a row needs at least one segment")
+    if row.readouts is None:
+        return (length - 1,)
+    rising = all(a < b for a, b in pairwise(row.readouts))
+    if not row.readouts or row.readouts[0] < 0 or row.readouts[-1] >= length or not rising:
+        raise ValueError(f"read-outs {row.readouts} of a segment of {length} tokens")
+    return row.readouts
