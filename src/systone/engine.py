@@ -197,6 +197,7 @@ class Engine:
             pipeline.prepare(scheduler, adapter, request, ticket, self._clock)
 
         if ticket.at_once:
+            ticket.rehearse = partial(adapter.prepare, request)
             prepare_here = partial(self._prepare_here, prepare, pending)
             if not scheduler.errand(prepare_here):
                 prepare_here()

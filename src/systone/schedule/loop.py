@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from systone.errors import CapacityError, EngineDownError, EngineFaultError, SystoneError
-from systone.schedule.awake import breathe
+from systone.schedule.awake import Rehearsal, breathe
 from systone.schedule.bell import Errand
 from systone.schedule.budget import Batch
 from systone.schedule.occupancy import Resume
@@ -124,11 +124,13 @@ class _Loop:
         """Wait awake for a small batch while nobody else needs this thread, and hand on its
         results; False as soon as somebody does: the reader has to wait then.
 
-        The next request, if it comes at once, meets a thread that is awake."""
+        The next request, if it comes at once, meets a thread that is awake and has rehearsed."""
         began, flight = self._clock(), flying.flight
         assert flight is not None
         if len(flying.works) > FEW:
             return False
+        end = began + flying.batch.expected_s
+        rehearsal = Rehearsal(flying.batch.tickets[-1].rehearse, end, self._clock)
         while self._scheduler.alone_on_device():
             if flight.done():
                 try:
@@ -136,8 +138,10 @@ class _Loop:
                     self.conclude(flying, alone=True)
                 except BaseException as error:  # as the reader's own fault would be
                     self.crashed(error)
+                rehearsal.run()  # the caller has the answer, and takes a moment
                 self._scheduler.stay_awake(self._clock() + self._awake_s)
                 return True
+            rehearsal.step()
             breathe()
         return False
 

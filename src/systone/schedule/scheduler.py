@@ -393,7 +393,7 @@ class Scheduler:
             lane.num_preparing -= 1
         lane.remove(ticket)
         ticket.phase = Phase.SETTLED
-        ticket.work = None
+        ticket.work = ticket.rehearse = None
         self._tally.outcomes[outcome] += 1
 
     def _leave(self, ticket: Ticket) -> None:

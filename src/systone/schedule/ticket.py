@@ -6,6 +6,7 @@ ticket's phase, under its lock; workers only write the stamps of the step they a
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from enum import Enum
@@ -60,7 +61,8 @@ class Ticket:
 
     `work` is what the executor reads; it is dropped with the ticket's outcome so that a caller who
     keeps the future doesn't keep the tokens. `at_once`: so little text, and nobody else about, that
-    the thread which brought it should prepare it: a hand-over to a worker would cost more."""
+    the thread which brought it should prepare it: a hand-over to a worker would cost more.
+    `rehearse` prepares it once more and changes nothing: see `awake.Rehearsal`."""
 
     lane: str
     deadline: float | None
@@ -71,6 +73,7 @@ class Ticket:
     work: Any = field(default=None, repr=False)
     size: int = 0  # characters
     at_once: bool = False
+    rehearse: Callable[[], object] | None = field(default=None, repr=False)
 
     def overdue(self, now: float) -> bool:
         return self.deadline is not None and now >= self.deadline

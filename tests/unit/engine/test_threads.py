@@ -29,7 +29,7 @@ class Threads:
         prepare, finish = FakeAdapter.prepare, FakeAdapter.finish
 
         def noted(adapter: FakeAdapter, request: Request) -> Any:
-            self.prepared[request.state] = threading.current_thread().name
+            self.prepared.setdefault(request.state, threading.current_thread().name)
             time.sleep(self.prepare_s)
             return prepare(adapter, request)
 

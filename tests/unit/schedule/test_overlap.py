@@ -404,3 +404,18 @@ def test_an_errand_that_finds_the_end_is_refused(awake: Rig) -> None:
     outcome(first)
     awake.scheduler.stop()
     assert not awake.scheduler.errand(lambda: None)
+
+
+def test_what_comes_next_is_rehearsed_by_the_thread_that_waits(awake: Rig) -> None:
+    who: list[str] = []
+    stamps = Stamps(prepare_end=time.monotonic())
+    ticket = awake.scheduler.admit("m", deadline=None, future=Future(), stamps=stamps)
+    ticket.rehearse = lambda: who.append(threading.current_thread().name)
+    awake.scheduler.ready(ticket, ("a", 1), Cost(10, 1))
+    awake.device.finish()
+    assert outcome(ticket) == "answer a"
+    end = time.monotonic() + SOON_S
+    while not who:  # once more after the answer is out
+        assert time.monotonic() < end
+    assert set(who) == {awake.thread.name}
+    assert ticket.rehearse is None
