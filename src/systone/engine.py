@@ -21,7 +21,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
-from typing import Any, Self, cast
+from typing import Any, Self
 
 from systone import pipeline
 from systone.asking import request_of
@@ -166,7 +166,7 @@ class Engine:
         request: Request,
         *,
         deadline_s: float | None = None,
-        settled: Callable[[Pending], None] | None = None,
+        settled: Callable[[Any], None] | None = None,
     ) -> Pending:
         """Accept one request, to be dispatched within `deadline_s` from now.
 
@@ -190,7 +190,7 @@ class Engine:
             size=text_size(request, AT_ONCE_SIZE),
         )
         if settled is not None:
-            pending.add_done_callback(cast("Callable[[Future[Decision]], None]", settled))
+            pending.add_done_callback(settled)
         adapter = served.loaded.adapter
 
         def prepare() -> None:

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import io
 import zlib
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import zstandard
 
 from systone.errors import RequestError
 from systone.protocol.refusals import body_too_large, unsupported_media_type
 
-__all__ = ["decode_body", "media_kind"]
+__all__ = ["MediaKind", "decode_body", "media_kind"]
+
+MediaKind: TypeAlias = Literal["json", "multipart"]
 
 _MAX_ENCODINGS = 4
 # Gzip members or zstd frames in one body: each costs a copy of what follows it.
@@ -24,7 +26,7 @@ _MAX_SECTIONS = 64
 _MAX_ZSTD_WINDOW = 8 * 1024 * 1024
 
 
-def media_kind(content_type: str | None) -> Literal["json", "multipart"]:
+def media_kind(content_type: str | None) -> MediaKind:
     """What a Content-Type header announces; none at all reads as JSON. Raises 415 otherwise."""
     media = (content_type or "application/json").partition(";")[0].strip().lower()
     if media == "application/json" or (media.startswith("application/") and media[-5:] == "+json"):

@@ -36,8 +36,7 @@ class Admission:
 
     def require_room(self, running_s: float | None) -> None:
         """Raises CapacityError (429) if `max_queue` accepted requests await dispatch."""
-        undispatched = sum(lane.num_undispatched for lane in self._lanes.values())
-        if undispatched >= self._max_queue:
+        if self._undispatched() >= self._max_queue:
             wait_s = sum(lane.backlog_s() for lane in self._lanes.values()) + (running_s or 0.0)
             raise CapacityError(
                 f"the queue is full ({self._max_queue} requests)",
@@ -52,7 +51,7 @@ class Admission:
         DeadlineError if that has passed, else CapacityError (503). `cost` None: a typical one."""
         if left_s <= 0.0:
             raise DeadlineError("the deadline passed before the request was accepted")
-        if running_s is None and not any(x.num_undispatched for x in self._lanes.values()):
+        if running_s is None and not self._undispatched():
             return
         need_s = self._wait_s(lane) + lane.own_s(cost) + (running_s or 0.0)
         if need_s > left_s:
@@ -61,6 +60,12 @@ class Admission:
                 retry_after_s=_retry_s(need_s - left_s),
                 status=503,
             )
+
+    def _undispatched(self) -> int:
+        count = 0
+        for lane in self._lanes.values():
+            count += lane.num_undispatched
+        return count
 
     def _wait_s(self, lane: Lane) -> float:
         own_s = lane.backlog_s()

@@ -6,11 +6,13 @@ to do it would keep the caller waiting, and a head and a body sent apart cost tw
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
+import sys
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from uvicorn.protocols.http.httptools_impl import (
     STATUS_LINE,
@@ -20,7 +22,12 @@ from uvicorn.protocols.http.httptools_impl import (
 
 from systone.server.call import LINE
 
+if TYPE_CHECKING:
+    from uvicorn._types import ASGI3Application
+
 __all__ = ["Connection"]
+
+EAGER = sys.version_info >= (3, 12)  # tasks may start at once
 
 
 class Connection(HttpToolsProtocol):
@@ -33,6 +40,16 @@ class Connection(HttpToolsProtocol):
         self.descriptor: int | None = transport.get_extra_info("socket").fileno()
         self.lost: Callable[[], None] | None = None  # of the exchange whose turn it is
         self._line: _Line | None = None
+        self._feeding = False
+        self._unstarted: tuple[RequestResponseCycle, ASGI3Application] | None = None
+
+    def data_received(self, data: bytes) -> None:
+        self._feeding = True
+        super().data_received(data)
+        self._feeding = False
+        if self._unstarted is not None:
+            (cycle, app), self._unstarted = self._unstarted, None
+            self._start_eagerly(cycle, app)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._shut()
@@ -60,6 +77,21 @@ class Connection(HttpToolsProtocol):
         )
         self.transport.write(head.encode() + body)
         self.transport.close()
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
+        """Once what has arrived is read: most bodies have, and needn't be waited for."""
+        if EAGER and self._feeding:
+            self._unstarted = cycle, app
+        else:
+            super()._start_asgi_task(cycle, app)
+
+    def _start_eagerly(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
+        """Run the task until it waits for something, rather than from the loop's next turn on."""
+        options: dict[str, Any] = {"eager_start": True}
+        task = asyncio.Task(cycle.run_asgi(app), loop=self.loop, **options)
+        if not task.done():
+            self.tasks.add(task)
+            task.add_done_callback(self.tasks.discard)
 
     def _shut(self) -> None:
         """No other thread writes from here on."""

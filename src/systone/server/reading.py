@@ -10,7 +10,7 @@ import asyncio
 from dataclasses import dataclass
 from functools import lru_cache
 
-from systone.protocol.body import decode_body, media_kind
+from systone.protocol.body import MediaKind, decode_body, media_kind
 from systone.protocol.multipart import split_multipart
 from systone.protocol.refusals import body_too_large, unsupported_media_type
 from systone.server.call import Call
@@ -24,6 +24,7 @@ class Sent:
     """A body as it came over the wire, and the headers that say what it is."""
 
     data: bytes
+    kind: MediaKind
     content_type: str | None
     encoding: str | None
 
@@ -32,7 +33,7 @@ async def read_sent(call: Call, max_bytes: int, left_s: float | None) -> Sent:
     """Raises RequestError (413, 415), ClientLeftError if the caller went away meanwhile,
     TimeoutError."""
     content_type = call.header(b"content-type")
-    _require_readable(content_type)  # refuses before the body is read
+    kind = _readable(content_type)  # refuses before the body is read
     length = call.header(b"content-length") or ""
     if length.isdecimal() and int(length) > max_bytes:
         raise body_too_large(max_bytes)
@@ -42,7 +43,7 @@ async def read_sent(call: Call, max_bytes: int, left_s: float | None) -> Sent:
             data = await _read(call, max_bytes)
     elif len(data) > max_bytes:
         raise body_too_large(max_bytes)
-    return Sent(data, content_type, call.header(b"content-encoding"))
+    return Sent(data, kind, content_type, call.header(b"content-encoding"))
 
 
 async def _read(call: Call, max_bytes: int) -> bytes:
@@ -64,19 +65,22 @@ async def _read(call: Call, max_bytes: int) -> bytes:
 
 def unpack(sent: Sent, max_bytes: int) -> tuple[bytes, dict[str, bytes]]:
     """The JSON text, and a multipart body's other parts by name. Raises RequestError."""
-    data = decode_body(sent.data, sent.encoding, max_bytes=max_bytes)
-    if media_kind(sent.content_type) == "multipart":
+    data = sent.data
+    if sent.encoding is not None:
+        data = decode_body(data, sent.encoding, max_bytes=max_bytes)
+    if sent.kind == "multipart":
         return split_multipart(sent.content_type or "", data, max_bytes=max_bytes)
     return data, {}
 
 
 @lru_cache(64)  # of what was accepted: callers send the same few
-def _require_readable(content_type: str | None) -> None:
-    """A media type that is read here. JSON is UTF-8 (RFC 8259); another declared charset is
+def _readable(content_type: str | None) -> MediaKind:
+    """The media type, if it is read here. JSON is UTF-8 (RFC 8259); another declared charset is
     refused, not guessed around."""
-    media_kind(content_type)
+    kind = media_kind(content_type)
     for parameter in (content_type or "").split(";")[1:]:
         name, _, value = parameter.strip().partition("=")
         charset = value.strip('"').lower()
         if name.lower() == "charset" and charset not in ("utf-8", "utf8", "us-ascii"):
             raise unsupported_media_type(f"Charset {charset[:50]} is not read here; send UTF-8.")
+    return kind

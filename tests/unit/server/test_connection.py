@@ -319,12 +319,12 @@ def test_a_caller_who_has_the_reply_did_not_leave_early(serve, engine) -> None:
             assert Replies(sock).next()[0] == 200
     counted = 'systone_http_requests_total{route="/v1/systemone",status="200"} 30.0'
     end, text = time.monotonic() + SOON_S, ""
-    while counted not in text:  # counted by the event loop, after the reply
+    while counted not in text:  # the loop counts a reply after it is out
         assert time.monotonic() < end, text
         with server.connect() as sock:
             sock.sendall(b"GET /metrics HTTP/1.1\r\nhost: x\r\n\r\n")
             text = Replies(sock).next()[2].decode()
-    assert 'status="499"' not in text
+        assert 'status="499"' not in text
 
 
 def test_another_layer_around_the_edge_sees_every_reply(serve, writers) -> None:
