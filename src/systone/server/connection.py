@@ -38,7 +38,8 @@ class Connection(HttpToolsProtocol):
         super().connection_made(transport)
         self.wire = threading.Lock()
         self.descriptor: int | None = transport.get_extra_info("socket").fileno()
-        self.lost: Callable[[], None] | None = None  # of the exchange whose turn it is
+        self.turn: RequestResponseCycle | None = None  # the exchange whose turn it is
+        self.lost: Callable[[], None] | None = None  # what that one wants done
         self._line: _Line | None = None
         self._feeding = False
         self._unstarted: tuple[RequestResponseCycle, ASGI3Application] | None = None
@@ -54,6 +55,8 @@ class Connection(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._shut()
         super().connection_lost(exc)
+        if self.turn is not None:
+            self.turn.disconnected = True  # uvicorn tells only the exchange that began last
         if self.lost is not None:
             self.lost()
 
@@ -127,6 +130,7 @@ class _Line:
 
     def clear(self) -> bool:
         transport = self._connection.transport
+        self._connection.turn = self._cycle
         return not (
             self._cycle.waiting_for_100_continue
             or transport.is_closing()

@@ -62,7 +62,7 @@ class Edge:
         form = form_of_path(scope["path"])
         call = Call.begin(scope, receive, self._clock(), form, self._id_headers)
         call.line = line = scope.get(LINE)
-        if line is not None and not self._wrapped and line.clear():
+        if line is not None and line.clear() and not self._wrapped:
             call.write = partial(self._write, call)
         try:
             reply = await self._reply(call)
