@@ -46,8 +46,9 @@ class Lane:
 
     def push(self, ticket: Ticket, cost: Cost) -> None:
         """Queue a prepared ticket behind the others."""
-        stamps = ticket.stamps
-        self._preparing_s.observe(ticket.size, stamps.prepare_end - stamps.prepare_start)
+        if ticket.size <= AT_ONCE_SIZE:
+            stamps = ticket.stamps
+            self._preparing_s.observe(ticket.size, stamps.prepare_end - stamps.prepare_start)
         ticket.cost = cost
         ticket.phase = Phase.WAITING
         self._waiting[id(ticket)] = ticket

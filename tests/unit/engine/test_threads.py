@@ -118,6 +118,15 @@ def test_a_model_that_prepares_slowly_is_left_to_the_workers_until_it_is_quick(
     assert threads.prepared["quick 39"] == here()
 
 
+def test_long_requests_say_nothing_of_how_small_ones_are_prepared(engine, threads) -> None:
+    threads.prepare_s = 20 * AT_ONCE_S
+    engine.submit(Request("x" * (AT_ONCE_SIZE + 1), WET)).result(SOON_S)
+    idle(engine)
+    threads.prepare_s = 0.0
+    engine.submit(Request("small", WET)).result(SOON_S)
+    assert threads.prepared["small"] == here()
+
+
 def test_the_device_thread_finishes_what_nobody_waits_behind(engine, threads) -> None:
     engine.submit(Request("alone", WET)).result(SOON_S)
     assert threads.finished["alone"] == "systone-device"
