@@ -40,11 +40,6 @@ class Account:
     unseen: NDArray[np.bool_] | None = None  # [N] while rows are scored in several passes
     error: Exception | None = None
 
-    def takes_all(self, readout_row: NDArray[np.int32]) -> bool:
-        """Whether these are the rows of all its read-outs, in order."""
-        rows = np.arange(self.trie.num_rows, dtype=np.int32)
-        return np.array_equal(readout_row, rows.repeat(self.trie.row_readouts))
-
     def take_all(self, scores: NDArray[np.float32]) -> None:
         """Keep the scores of all read-outs, in order."""
         if self.values is not None:
@@ -222,17 +217,18 @@ class PassFlight(Flight):
     def _shares(self, launched: _Launched) -> list[_Share]:
         """Who gets which of a pass's scores; notes what its requests share in it."""
         tables, shares, first = launched.tables, [], 0
-        for index, part in enumerate(launched.parts):
+        _check_order(launched.parts, tables)
+        for part in launched.parts:
             trie, account = part.trie, self._accounts[part.request]
             end = first + trie.num_readouts
-            rows = tables.readout_row[first:end]
-            if len(launched.parts) > 1 and not (tables.readout_request[first:end] == index).all():
-                raise EngineFaultError("a pass mixes the read-outs of its requests")
-            shares.append(_Share(account, first, end, None if account.takes_all(rows) else rows))
+            # a request that was not cut has all of its rows here, once and in order
+            rows = None if trie is account.trie else tables.readout_row[first:end]
+            shares.append(_Share(account, first, end, rows))
             account.passes += 1
-            account.reuse = account.reuse.plus(
-                trie.saved_tokens, crosses_questions=trie.crosses_questions
-            )
+            saved = trie.saved_tokens
+            if saved:
+                across = trie.crosses_questions
+                account.reuse = account.reuse.plus(saved, crosses_questions=across)
             first = end
         return shares
 
@@ -251,6 +247,19 @@ class PassFlight(Flight):
         log.error("a pass of %d requests failed", len(parts), exc_info=error)
         for part in parts:
             self._accounts[part.request].error = _fault(error)
+
+
+def _check_order(parts: Sequence[Part], tables: PassTables) -> None:
+    """Whether the read-outs are the parts' in order, and within each its rows'."""
+    requests = np.arange(len(parts), dtype=np.int32).repeat([p.trie.num_readouts for p in parts])
+    every = parts[0].rows if len(parts) == 1 else np.concatenate([part.rows for part in parts])
+    counts = [part.trie.row_readouts for part in parts]
+    rows = every.repeat(counts[0] if len(parts) == 1 else np.concatenate(counts))
+    if not (
+        np.array_equal(tables.readout_request, requests)
+        and np.array_equal(tables.readout_row, rows)
+    ):
+        raise EngineFaultError("a pass mixes up the read-outs of its requests")
 
 
 def _checked(scores: NDArray[np.float32], tables: PassTables) -> NDArray[np.float32]:

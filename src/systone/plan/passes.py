@@ -38,11 +38,11 @@ def cut_passes(tries: Sequence[Trie], budget: PassBudget) -> list[tuple[Part, ..
     parts: list[Part] = []
     used = Load()
     for request, trie in enumerate(tries):
-        for rows, piece in _pieces(trie, budget):
-            wanted = used + piece.load
+        for rows, piece, load in _pieces(trie, budget):
+            wanted = used + load
             if parts and not budget.holds(wanted):
                 passes.append(tuple(parts))
-                parts, wanted = [], piece.load
+                parts, wanted = [], load
             parts.append(Part(request, rows, piece))
             used = wanted
     if parts:
@@ -50,16 +50,18 @@ def cut_passes(tries: Sequence[Trie], budget: PassBudget) -> list[tuple[Part, ..
     return passes
 
 
-def _pieces(trie: Trie, budget: PassBudget) -> list[tuple[I32, Trie]]:
+def _pieces(trie: Trie, budget: PassBudget) -> list[tuple[I32, Trie, Load]]:
     """The trie whole where a pass can hold it, else tries of consecutive rows that fit."""
     if trie.num_rows == 0:
         return []
     everything = _every_row(trie.num_rows)
-    if budget.holds(trie.load):
-        return [(everything, trie)]
+    load = trie.load
+    if budget.holds(load):
+        return [(everything, trie, load)]
     borders = _split_points(trie, budget)
     pieces = np.split(everything, borders)
-    return [(rows, trie.restrict(rows)) for rows in pieces]
+    cut = [trie.restrict(rows) for rows in pieces]
+    return [(rows, piece, piece.load) for rows, piece in zip(pieces, cut, strict=True)]
 
 
 def _every_row(count: int) -> I32:

@@ -63,15 +63,17 @@ class Trie:
     def saved_tokens(self) -> int:
         """Sum over nodes that run of (rows through the node - 1) x length: all rows' tokens, less
         those that are computed."""
-        return int(self.row_len.sum()) - self.load.tokens
+        lengths: list[int] = self.row_len.tolist()
+        return sum(lengths) - self.load.tokens
 
     @property
     def crosses_questions(self) -> bool:
         """Whether a node that runs serves two questions; if any does, so does its root."""
         if not self.shared:
             return False
-        served = set(zip(self.row_root.tolist(), self.row_question.tolist(), strict=True))
-        return len(served) > len({root for root, _ in served})
+        roots = self.row_root.tolist()
+        served = set(zip(roots, self.row_question.tolist(), strict=True))
+        return len(served) > len(set(roots))
 
     def restrict(self, rows: I32) -> Trie:
         """The trie of these rows only (indices, ascending): what a pass runs of a split request."""

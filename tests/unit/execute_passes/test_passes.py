@@ -13,7 +13,15 @@ from systone.errors import ConfigError, EngineDownError, EngineFaultError
 from systone.execute.base import Proofs
 from systone.execute.passes import PassExecutor
 from systone.models.base import Cost, Prepared, Readout
-from systone.plan import POLICIES, PassBudget, PassTables, Row, Sharing, build_trie
+from systone.plan import (
+    POLICIES,
+    PassBudget,
+    PassTables,
+    Row,
+    Sharing,
+    build_tables,
+    build_trie,
+)
 from systone.protocol.types import Noul, Request
 from tests.unit.plan.walker import flat_path, path_of, requests, segment, tokens_of
 
@@ -91,19 +99,22 @@ def test_several_requests_share_a_pass():
     assert len(runner.ran) == 1
 
 
-def test_a_pass_that_mixes_up_its_requests_is_never_scattered():
+@pytest.mark.parametrize("name", ["readout_request", "readout_row"])
+@pytest.mark.parametrize("names", [(1,), (1, 2)])
+def test_a_pass_that_mixes_up_its_read_outs_is_never_scattered(name, names):
     executor = PassExecutor(HashRunner(), PassBudget())
-    build = executor._memo.of
 
     def mixed(parts):
-        tables = build(parts)
-        tables.readout_request[:] = tables.readout_request[::-1].copy()
+        tables = build_tables(parts)
+        array = getattr(tables, name)
+        array[:] = array[::-1].copy() if len(set(array.tolist())) > 1 else array + 1
         return tables
 
     executor._memo.of = mixed
-    outcomes = executor.execute([prepared(request_of(1)), prepared(request_of(2))])
-    assert all("mixes" in str(outcome) for outcome in outcomes)
+    outcomes = executor.execute([prepared(request_of(each)) for each in names])
+    assert len(outcomes) == len(names)
     assert all(isinstance(outcome, EngineFaultError) for outcome in outcomes)
+    assert all("mixes up" in str(outcome) for outcome in outcomes)
 
 
 def test_stats_tell_each_request_its_own_reuse():
