@@ -41,6 +41,34 @@ def round_bf16(x):
 
 
 @triton.jit
+def low_bf16(words):
+    """The lower bf16 of each 32-bit word, as FP32."""
+    return (words << 16).to(tl.float32, bitcast=True)
+
+
+@triton.jit
+def high_bf16(words):
+    """The upper bf16 of each 32-bit word, as FP32."""
+    return (words & -65536).to(tl.float32, bitcast=True)
+
+
+@triton.jit
+def pack_bf16(low, high):
+    """Two FP32 values rounded to bf16, in one 32-bit word."""
+    if ASSEMBLY:
+        return tl.inline_asm_elementwise(
+            "cvt.rn.bf16x2.f32 $0, $2, $1;",
+            "=r,f,f",
+            [low, high],
+            dtype=tl.int32,
+            is_pure=True,
+            pack=1,
+        )
+    low = low.to(tl.bfloat16).to(tl.int16, bitcast=True).to(tl.int32) & 0xFFFF
+    return low | (high.to(tl.bfloat16).to(tl.int16, bitcast=True).to(tl.int32) << 16)
+
+
+@triton.jit
 def quick_silu(x):
     """`silu` by approximate exponential and reciprocal (2 units in the last place, FP32), without
     their care for subnormal numbers: for results rounded to bf16."""
