@@ -18,39 +18,54 @@ _HEADS, _WARPS = 4, 2  # of one program
 
 
 @triton.jit
-def _rotate_store(
-    x_ptr, weight_ptr, cos_ptr, sin_ptr, out_ptr, head, heads, stride_head, eps,
-    D: tl.constexpr, PAIRS: tl.constexpr,
-):  # fmt: skip
-    """Heads `head` [N] of one row; pointers stand at the row. The rotated halves are read again,
-    from the cache: as tiles of their own their loads and stores stay wide."""
-    dtype: tl.constexpr = out_ptr.dtype.element_ty
-    d = tl.arange(0, D)
-    inside = (head < heads)[:, None]
-    row = head[:, None] * stride_head
-    to = head[:, None] * D
-    x = tl.load(x_ptr + row + d[None, :], mask=inside, other=0.0).to(tl.float32)
-    scale = tl.rsqrt(tl.sum(x * x, axis=1) / D + eps)[:, None]
-    weight = 1.0 + tl.load(weight_ptr + d).to(tl.float32)
-    kept = (x * scale * weight[None, :]).to(dtype)
-    tl.store(out_ptr + to + d[None, :], kept, mask=inside & (d >= 2 * PAIRS)[None, :])
-
-    p = tl.arange(0, PAIRS)
-    cos = tl.load(cos_ptr + p).to(tl.float32)[None, :]
-    sin = tl.load(sin_ptr + p).to(tl.float32)[None, :]
-    first = _half(x_ptr + row, weight_ptr, p, inside, scale)
-    second = _half(x_ptr + row + PAIRS, weight_ptr + PAIRS, p, inside, scale)
-    turned = round_bf16(first * cos) - round_bf16(second * sin)
-    tl.store(out_ptr + to + p[None, :], turned.to(dtype), mask=inside)
-    turned = round_bf16(second * cos) + round_bf16(first * sin)
-    tl.store(out_ptr + to + PAIRS + p[None, :], turned.to(dtype), mask=inside)
+def _half(x, weight, scale):
+    return round_bf16(x.to(tl.float32) * scale * (1.0 + weight.to(tl.float32)))
 
 
 @triton.jit
-def _half(x_ptr, weight_ptr, p, inside, scale):
-    x = tl.load(x_ptr + p[None, :], mask=inside, other=0.0).to(tl.float32)
-    weight = 1.0 + tl.load(weight_ptr + p).to(tl.float32)
-    return round_bf16(x * scale * weight[None, :])
+def _rotate_store(
+    x_ptr, weight_ptr, cos_ptr, sin_ptr, out_ptr, first, heads, stride_head, eps,
+    D: tl.constexpr, PAIRS: tl.constexpr, BLOCK: tl.constexpr, WARPS: tl.constexpr,
+    WHOLE: tl.constexpr,
+):  # fmt: skip
+    """BLOCK heads of one row from `first` on; pointers stand at the row. WHOLE: all are there.
+
+    The rotated halves are read again, from the cache: as tiles of their own their loads and stores
+    stay wide. Of the tile of whole heads a warp has every WARPS-th row, of the tile of halves BLOCK
+    / WARPS neighbours; `mine` names the halves so that both are the same heads and no scale has to
+    cross warps. Vectors are loaded as tiles, each thread what it needs: nothing is exchanged."""
+    dtype: tl.constexpr = out_ptr.dtype.element_ty
+    n = tl.arange(0, BLOCK)
+    d = tl.arange(0, D)[None, :]
+    p = tl.arange(0, PAIRS)[None, :]
+    zero = 0 * n[:, None]
+    head = first + n
+    mine = first + n % (BLOCK // WARPS) * WARPS + n // (BLOCK // WARPS)
+    inside = (head < heads)[:, None] | WHOLE
+    inside_mine = (mine < heads)[:, None] | WHOLE
+    at = x_ptr + (mine * stride_head)[:, None] + p
+    x = tl.load(x_ptr + (head * stride_head)[:, None] + d, mask=inside, other=0.0).to(tl.float32)
+    low = tl.load(at, mask=inside_mine, other=0.0)
+    high = tl.load(at + PAIRS, mask=inside_mine, other=0.0)
+    weight = 1.0 + tl.load(weight_ptr + zero + d).to(tl.float32)
+    low_weight = tl.load(weight_ptr + zero + p)
+    high_weight = tl.load(weight_ptr + PAIRS + zero + p)
+    cos = tl.load(cos_ptr + zero + p).to(tl.float32)
+    sin = tl.load(sin_ptr + zero + p).to(tl.float32)
+
+    scale = tl.rsqrt(tl.sum(x * x, axis=1) / D + eps)
+    kept = (x * scale[:, None] * weight).to(dtype)
+    to = out_ptr + (head * D)[:, None] + d
+    tl.store(to, kept, mask=inside & (d >= 2 * PAIRS))
+
+    scale = tl.reshape(tl.trans(tl.reshape(scale, (BLOCK // WARPS, WARPS))), (BLOCK, 1))
+    first_half = _half(low, low_weight, scale)
+    second_half = _half(high, high_weight, scale)
+    to = out_ptr + (mine * D)[:, None] + p
+    turned = round_bf16(first_half * cos) - round_bf16(second_half * sin)
+    tl.store(to, turned.to(dtype), mask=inside_mine)
+    turned = round_bf16(second_half * cos) + round_bf16(first_half * sin)
+    tl.store(to + PAIRS, turned.to(dtype), mask=inside_mine)
 
 
 @triton.jit
@@ -58,6 +73,7 @@ def norm_rope_kernel(
     q_ptr, k_ptr, q_weight_ptr, k_weight_ptr, cos_ptr, sin_ptr, q_out_ptr, k_out_ptr,
     stride_q, stride_q_head, stride_k, stride_k_head, stride_cos, stride_sin, eps,
     HQ: tl.constexpr, HK: tl.constexpr, D: tl.constexpr, PAIRS: tl.constexpr, BLOCK: tl.constexpr,
+    KEY_BLOCK: tl.constexpr, WARPS: tl.constexpr,
 ):  # fmt: skip
     """The first cdiv(HQ, BLOCK) programs of a row take queries, the rest keys (HK may be 0)."""
     row = tl.program_id(0).to(tl.int64)
@@ -66,15 +82,14 @@ def norm_rope_kernel(
     sin_ptr += row * stride_sin
     QUERY_BLOCKS: tl.constexpr = (HQ + BLOCK - 1) // BLOCK
     if block < QUERY_BLOCKS:
-        head = block * BLOCK + tl.arange(0, BLOCK)
         _rotate_store(q_ptr + row * stride_q, q_weight_ptr, cos_ptr, sin_ptr,
-                      q_out_ptr + row * (HQ * D), head, HQ, stride_q_head, eps,
-                      D, PAIRS)  # fmt: skip
+                      q_out_ptr + row * (HQ * D), block * BLOCK, HQ, stride_q_head, eps,
+                      D, PAIRS, BLOCK, WARPS, HQ % BLOCK == 0)  # fmt: skip
     else:
-        head = (block - QUERY_BLOCKS) * BLOCK + tl.arange(0, BLOCK)
         _rotate_store(k_ptr + row * stride_k, k_weight_ptr, cos_ptr, sin_ptr,
-                      k_out_ptr + row * (HK * D), head, HK, stride_k_head, eps,
-                      D, PAIRS)  # fmt: skip
+                      k_out_ptr + row * (HK * D), (block - QUERY_BLOCKS) * KEY_BLOCK, HK,
+                      stride_k_head, eps, D, PAIRS, KEY_BLOCK, WARPS,
+                      HK % KEY_BLOCK == 0)  # fmt: skip
 
 
 def rotary_table(
@@ -147,11 +162,13 @@ def _launch(
     assert width & (width - 1) == 0
     if rows == 0:
         return
-    grid = (rows, triton.cdiv(heads, _HEADS) + triton.cdiv(keys, _HEADS))
+    key_block = max(_WARPS, min(_HEADS, triton.next_power_of_2(max(keys, 1))))
+    grid = (rows, triton.cdiv(heads, _HEADS) + triton.cdiv(keys, key_block))
     norm_rope_kernel[grid](
         q, k, q_weight, k_weight, cos, sin, q_out, k_out,
         q.stride(0), q.stride(1), k.stride(0), k.stride(1), cos.stride(0), sin.stride(0), eps,
-        HQ=heads, HK=keys, D=width, PAIRS=cos.shape[1], BLOCK=_HEADS, num_warps=_WARPS,
+        HQ=heads, HK=keys, D=width, PAIRS=cos.shape[1], BLOCK=_HEADS,
+        KEY_BLOCK=key_block, WARPS=_WARPS, num_warps=_WARPS,
         # fused multiply-adds would skip the rounding of the two products
         enable_fp_fusion=False,
     )  # fmt: skip
