@@ -12,7 +12,7 @@ from torch import Tensor
 
 from systone.kernels.device import round_to, silu
 
-_HEADS = 16  # heads one program of the gated norm takes
+_HEADS, _WARPS = 8, 4  # of one program of the gated norm
 
 
 @triton.jit
@@ -103,9 +103,10 @@ def gated_norm_kernel(
     dtype: tl.constexpr = out_ptr.dtype.element_ty
     x = tl.load(x_ptr + token * (HEADS * D) + at, mask=inside, other=0.0).to(tl.float32)
     gate = tl.load(gate_ptr + token * stride_gate + at, mask=inside, other=0.0).to(tl.float32)
-    weight = tl.load(weight_ptr + d).to(tl.float32)
+    # as a tile: each thread loads what it needs and no exchange holds the block up
+    weight = tl.load(weight_ptr + d[None, :] + 0 * head[:, None]).to(tl.float32)
     scale = tl.rsqrt(tl.sum(x * x, axis=1) / D + eps)
-    normed = round_to(round_to(x * scale[:, None], dtype) * weight[None, :], dtype)
+    normed = round_to(round_to(x * scale[:, None], dtype) * weight, dtype)
     out = normed * silu(gate)
     tl.store(out_ptr + token * (HEADS * D) + at, out.to(dtype), mask=inside)
 
@@ -125,6 +126,6 @@ def gated_rms_norm(
         return out
     gated_norm_kernel[(tokens, triton.cdiv(heads, _HEADS))](
         x, gate, weight, out, gate.stride(0), eps,
-        HEADS=heads, D=width, BLOCK=_HEADS, num_warps=4,
+        HEADS=heads, D=width, BLOCK=_HEADS, num_warps=_WARPS,
     )  # fmt: skip
     return out
