@@ -88,7 +88,7 @@ def test_row_operators(rows: int) -> None:
 
 def test_conv_crosses_short_parents() -> None:
     _, tables = work([*REQUESTS, rows_of([[1, 1, 1, 2]], seed=2)], CPU)
-    assert check.bits_apart(*check.conv_pair(tables, 520, CPU)) == 0.0
+    assert check.bits_apart(*check.conv_pair(tables, 264, CPU)) == 0.0
 
 
 def test_heads_keep_the_bits_of_the_reference() -> None:
