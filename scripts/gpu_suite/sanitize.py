@@ -2,13 +2,15 @@
 
 Inputs are made on the CPU, so that the device runs our kernels and copies only. Prints what ran;
 the sanitizer's exit status is the verdict (`scripts/gpu run sanitize`).
-python3 -m scripts.gpu_suite.sanitize [gdn|attention|rows|gemm|head ...]
+python3 -m scripts.gpu_suite.sanitize [gdn|attention|rows|gemm|head|controls ...]
+`controls`, named alone: `sanitize_controls`, among them kernels that race.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from itertools import chain
 
 import torch
 from torch import Tensor
@@ -114,6 +116,18 @@ def run_head(_: WorkTables) -> list[Tensor]:
     return [head.scalar_head(drawn(5, HIDDEN), wide, bias)]
 
 
+def run_controls(_: WorkTables) -> list[Tensor]:
+    """Prints whether each one's copy came out right; those that race may or may not."""
+    from scripts.gpu_suite.sanitize_controls import cuda_controls, gluon_controls
+
+    outputs = []
+    for name, found, wanted in chain(cuda_controls(DEVICE), gluon_controls(DEVICE)):
+        right = "right" if torch.equal(found, wanted) else "wrong"
+        print(f"control {name}: copied {right}", flush=True)
+        outputs.append(found)
+    return outputs
+
+
 GROUPS: dict[str, Callable[[WorkTables], list[Tensor]]] = {
     "gdn": run_gdn,
     "attention": run_attention,
@@ -126,7 +140,7 @@ GROUPS: dict[str, Callable[[WorkTables], list[Tensor]]] = {
 def main() -> None:
     at = tables()
     for name in sys.argv[1:] or GROUPS:
-        found = GROUPS[name](at)
+        found = (run_controls if name == "controls" else GROUPS[name])(at)
         if DEVICE.type == "cuda":
             torch.cuda.synchronize()
         print(f"{name}: {len(found)} launches' outputs, {sum(t.numel() for t in found)} values")
