@@ -40,27 +40,26 @@ def _rotate_store(
     p = tl.arange(0, PAIRS)[None, :]
     zero = 0 * n[:, None]
     head = first + n
-    mine = first + n % (BLOCK // WARPS) * WARPS + n // (BLOCK // WARPS)
+    mine = first + (n % (BLOCK // WARPS)) * WARPS + n // (BLOCK // WARPS)
     inside = (head < heads)[:, None] | WHOLE
     inside_mine = (mine < heads)[:, None] | WHOLE
     at = x_ptr + (mine * stride_head)[:, None] + p
-    x = tl.load(x_ptr + (head * stride_head)[:, None] + d, mask=inside, other=0.0).to(tl.float32)
+    x = tl.load(x_ptr + (head * stride_head)[:, None] + d, mask=inside, other=0.0)
     low = tl.load(at, mask=inside_mine, other=0.0)
     high = tl.load(at + PAIRS, mask=inside_mine, other=0.0)
-    weight = 1.0 + tl.load(weight_ptr + zero + d).to(tl.float32)
+    weight = tl.load(weight_ptr + zero + d)
     low_weight = tl.load(weight_ptr + zero + p)
     high_weight = tl.load(weight_ptr + PAIRS + zero + p)
     cos = tl.load(cos_ptr + zero + p).to(tl.float32)
     sin = tl.load(sin_ptr + zero + p).to(tl.float32)
 
+    x = x.to(tl.float32)
     scale = tl.rsqrt(tl.sum(x * x, axis=1) / D + eps)
-    kept = (x * scale[:, None] * weight).to(dtype)
-    to = out_ptr + (head * D)[:, None] + d
-    tl.store(to, kept, mask=inside & (d >= 2 * PAIRS))
-
-    scale = tl.reshape(tl.trans(tl.reshape(scale, (BLOCK // WARPS, WARPS))), (BLOCK, 1))
+    kept = (x * scale[:, None] * (1.0 + weight.to(tl.float32))).to(dtype)
+    scale = tl.reshape(tl.trans(tl.reshape(scale, (BLOCK // WARPS, WARPS))), (BLOCK,))[:, None]
     first_half = _half(low, low_weight, scale)
     second_half = _half(high, high_weight, scale)
+    tl.store(out_ptr + (head * D)[:, None] + d, kept, mask=inside & (d >= 2 * PAIRS))
     to = out_ptr + (mine * D)[:, None] + p
     turned = round_bf16(first_half * cos) - round_bf16(second_half * sin)
     tl.store(to, turned.to(dtype), mask=inside_mine)
