@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scripts.gpu_suite.hazards import by_kernel
+from scripts.gpu_suite.hazards import Hazards, by_kernel, by_threads, spans
 
 OUTPUT = """
 ========= COMPUTE-SANITIZER
@@ -38,3 +38,33 @@ def test_reports_and_hazards_are_counted_by_kernel_and_place() -> None:
 
 def test_a_clean_run_names_no_kernel() -> None:
     assert by_kernel(["========= RACECHECK SUMMARY: 0 hazards displayed (0 errors)"]) == {}
+
+
+HAZARDS = """
+========= Error: Potential RAW hazard detected at __shared__ 0x2cca0 in block (46,0,0) :
+=========     Write Thread (212,0,0) at scan_kernel+0x800 in scan.py:61
+=========     Read Thread (0,0,0) at scan_kernel+0x2e30 in scan.py:135
+=========     Current Value : 185
+=========
+========= Error: Potential RAW hazard detected at __shared__ 0x2cca1 in block (46,0,0) :
+=========     Write Thread (213,0,0) at scan_kernel+0x800 in scan.py:61
+=========     Read Thread (40,0,0) at scan_kernel+0x2e30 in scan.py:135
+=========
+========= Error: Potential WAR hazard detected at __shared__ 0x2cca1 in block (46,0,0) :
+=========     Read Thread (9,0,0) at scan_kernel+0x2e30 in scan.py:135
+=========     Write Thread (213,0,0) at scan_kernel+0x800 in scan.py:61
+"""
+
+
+def test_threads_of_single_hazards_are_told_apart_by_kind() -> None:
+    found = by_threads(HAZARDS.splitlines())
+    write, read = "Write scan.py:61", "Read scan.py:135"
+    assert found == {
+        ("scan_kernel", "RAW", write, read): Hazards(2, {212, 213}, {0, 40}),
+        ("scan_kernel", "WAR", read, write): Hazards(1, {9}, {213}),
+    }
+    assert by_kernel(HAZARDS.splitlines()) == {}
+
+
+def test_neighbouring_threads_are_joined() -> None:
+    assert spans({64, 3, 1, 2, 65, 9}) == "1-3 9 64-65"
