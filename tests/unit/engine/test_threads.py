@@ -165,6 +165,9 @@ def test_a_device_thread_that_is_awake_prepares_the_next_request(threads) -> Non
     with Engine([fake_model(executor=LaterExecutor())], config) as engine:
         engine.submit(Request("first", WET)).result(SOON_S)
         idle(engine)
+        end = time.monotonic() + SOON_S
+        while not engine._running()[1]._bell.asleep:  # it rehearses once more before
+            assert time.monotonic() < end
         engine.submit(Request("second", WET)).result(SOON_S)
         engine.submit(Request("refuse", WET))
     assert threads.prepared["first"] == here()  # it had slept
