@@ -47,7 +47,7 @@ def main() -> None:
     parser.add_argument("--model", default="kev-4b")
     parser.add_argument("--max-length", type=int)
     parser.add_argument("--seconds", type=float, default=4.0, help="of the closed loop")
-    parser.add_argument("--requests", type=int, default=1500, help="over HTTP")
+    parser.add_argument("--requests", type=int, default=4500, help="over HTTP")
     parser.add_argument(
         "parts", nargs="*", default=["exact", "labels", "times", "long", "load", "http"]
     )

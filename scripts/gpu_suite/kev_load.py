@@ -5,7 +5,6 @@ Times are milliseconds of wall clock as a caller sees them.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import subprocess
 import sys
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import uvloop
 
 from scripts.gpu_suite.kev_requests import as_sent, writer_of
 from systone import Engine
@@ -91,7 +91,7 @@ def http_rows(engine: Engine, loaded: Loaded, count: int) -> Iterator[dict[str, 
     config = ServerConfig()
     sock = bind("127.0.0.1", 0)
     server = http_server(create_app(engine, config), config)
-    thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=[sock])))
+    thread = threading.Thread(target=lambda: uvloop.run(server.serve(sockets=[sock])))
     thread.start()
     bench = "import sys; from systone.cli import main; sys.exit(main())"
     ran = subprocess.run(

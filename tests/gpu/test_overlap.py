@@ -102,13 +102,14 @@ def test_device_time_and_memory_are_reported(runner: GpuRunner) -> None:
     said = runner.describe()
     assert said["device_time"]["busy_s"] > 0
     memory = said["memory"]
-    assert memory["weights_bytes"] < memory["used_bytes"] <= memory["peak_bytes"]
-    assert memory["peak_bytes"] < memory["total_bytes"]
+    assert memory["weights_bytes"] > 0
+    # the weights were there before this runner: not among what it has used
+    assert 0 < memory["used_bytes"] <= memory["peak_bytes"] < memory["total_bytes"]
     assert set(runner.pass_seconds) >= {64, 1024, 4096}
     assert said["compilations_since_ready"] == 0
 
 
 def test_limits_beyond_the_device_are_refused_with_the_arithmetic(model: DecisionModel) -> None:
     runner = GpuRunner(lambda _: model, "cuda", GpuLimits(tokens=10_000_000))
-    with pytest.raises(ConfigError, match=r"weights .* \+ arena .* GiB .* free .* needed"):
+    with pytest.raises(ConfigError, match=r"weights .* \+ arena .* GiB; .* free .* needed"):
         runner.start()

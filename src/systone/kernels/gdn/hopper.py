@@ -11,7 +11,7 @@ from torch import Tensor
 
 from systone.kernels.config import table_of
 from systone.kernels.gdn.hopper_chunk import gdn_hopper_chunk_kernel, hopper_chunk_tiles
-from systone.kernels.gdn.hopper_scan import gdn_hopper_scan_kernel, hopper_scan_tiles
+from systone.kernels.gdn.hopper_scan import PLACES, gdn_hopper_scan_kernel, hopper_scan_tiles
 from systone.kernels.gdn.scratch import GdnScratch
 from systone.kernels.work import CHUNKS, Scan, WorkTables
 
@@ -19,7 +19,7 @@ CHUNK_PROGRAMS_PER_SM = 3
 CHUNK_OPTIONS = {"num_warps": 4, "maxnreg": 168}
 APART_TOKENS = 512  # so short a pass leaves multiprocessors idle: a program for every value head
 SCAN_STAGES = 3  # chunks on their way or at work: two thirds of a multiprocessor's memory
-_MOST_PLACES = 4  # of one launch: inner segments at two depths, short and long leaves
+_MOST_PLACES = PLACES.value  # inner segments at two depths, short and long leaves
 
 
 def chunks(
@@ -49,9 +49,9 @@ def scan(
     for launch in joined(tables.scans):
         gdn_hopper_scan_kernel[(2 * heads * parts,)](
             *tiles, growth, states, scratch.flags, out,
-            tables.scan_ptr, launch.place, tables.scan_entries, growth.stride(0), scale,
-            HK=key_heads, HV=heads, WALK=launch.walk, PLACES=launch.places, LEAVES=launch.leaves,
-            FLAGS=launch.flags, STAGES=SCAN_STAGES, num_warps=4,
+            tables.scan_ptr, launch.place, launch.split, launch.stop, int(launch.flags),
+            tables.scan_entries, growth.stride(0), scale,
+            HK=key_heads, HV=heads, LEAVES=launch.leaves, STAGES=SCAN_STAGES, num_warps=4,
         )  # fmt: skip
 
 
@@ -64,6 +64,14 @@ class JoinedScan:
     walk: int
     places: int
     leaves: bool  # no entry leaves a state
+
+    @property
+    def split(self) -> int:
+        return self.place + self.walk
+
+    @property
+    def stop(self) -> int:
+        return self.split + self.places
 
     @property
     def flags(self) -> bool:

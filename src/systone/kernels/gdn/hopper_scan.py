@@ -25,6 +25,7 @@ from systone.kernels.gdn.hopper_chunk import thread_barrier
 CHUNK = gl.constexpr(64)
 WIDTH = gl.constexpr(128)  # of keys; of values a program owns BLOCK
 BLOCK = gl.constexpr(64)
+PLACES = gl.constexpr(4)  # that programs divide in a launch
 CHUNK_BYTES = gl.constexpr(2 * 64 * 128 * 2 + 3 * 64 * 64 * 2)
 VALUE_SCALE = gl.constexpr(2.0**-5)
 OUTPUT_SCALE = gl.constexpr(2.0**5)
@@ -69,31 +70,31 @@ def _fetch(
 
 
 @gluon.jit
-def _share(range_ptr, place, part, parts):
-    """(first, count) of a program's entries among those of a place."""
-    begin = gl.load(range_ptr + place)
-    stop = gl.load(range_ptr + place + 1)
+def _share(range_ptr, place, stop_at, part, parts):
+    """(first, count) of a program's entries among those of a place; none from place `stop_at`."""
+    begin = gl.load(range_ptr + place, mask=place < stop_at, other=0)
+    stop = gl.load(range_ptr + place + 1, mask=place < stop_at, other=0)
     each = (stop - begin + parts - 1) // parts
     first = begin + part * each
     return first, gl.maximum(gl.minimum(each, stop - first), 0)
 
 
 @gluon.jit
-def _run(range_ptr, place, part, parts, WALK: gl.constexpr, PLACES: gl.constexpr):
-    """A program's entries in order, as (first, count) pairs: every entry of the first `WALK`
-    places, then its share of each of the next `PLACES`; and the sum of their counts."""
-    begin = gl.load(range_ptr + place)
-    turns = gl.load(range_ptr + place + WALK) - begin
+def _run(range_ptr, begin_at, split_at, stop_at, part, parts):
+    """A program's entries in order, as (first, count) pairs: every entry before place `split_at`,
+    then its share of each of the places up to `stop_at`; and the sum of their counts."""
+    begin = gl.load(range_ptr + begin_at)
+    turns = gl.load(range_ptr + split_at) - begin
     run = ((begin, turns),)
     for p in gl.static_range(PLACES):
-        share = _share(range_ptr, place + WALK + p, part, parts)
+        share = _share(range_ptr, split_at + p, stop_at, part, parts)
         turns += share[1]
         run = run + (share,)  # noqa: RUF005
     return run, turns
 
 
 @gluon.jit
-def _entry(run, turn, PLACES: gl.constexpr):
+def _entry(run, turn):
     """The place in the list of a program's `turn`-th entry."""
     at = run[0][0] + turn
     left = turn - run[0][1]
@@ -104,9 +105,9 @@ def _entry(run, turn, PLACES: gl.constexpr):
 
 
 @gluon.jit
-def _load_entry(entry_ptr, run, turn, turns, PLACES: gl.constexpr):
+def _load_entry(entry_ptr, run, turn, turns):
     """(flat start, length, parent's slot, own slot); zeros beyond the last turn."""
-    entry = entry_ptr + _entry(run, turn, PLACES) * 4
+    entry = entry_ptr + _entry(run, turn) * 4
     inside = turn < turns
     row = gl.load(entry, mask=inside, other=0)
     length = gl.load(entry + 1, mask=inside, other=0)
@@ -155,13 +156,13 @@ def _release(flag_ptr):
 @gluon.jit
 def _produce(
     ring, ready, free, unit_tiles, v_tiles, matrix_tiles, growth_ptr, entry_ptr, run, turns,
-    head, e0, HK: gl.constexpr, HV: gl.constexpr, PLACES: gl.constexpr, STAGES: gl.constexpr,
+    head, e0, HK: gl.constexpr, HV: gl.constexpr, STAGES: gl.constexpr,
 ):  # fmt: skip
     """Fetches every chunk of the entries in order, as far ahead as the ring allows."""
     count = 0
-    first, length, _, _ = _load_entry(entry_ptr, run, 0, turns, PLACES)
+    first, length, _, _ = _load_entry(entry_ptr, run, 0, turns)
     for turn in range(0, turns):
-        next_first, next_length, _, _ = _load_entry(entry_ptr, run, turn + 1, turns, PLACES)
+        next_first, next_length, _, _ = _load_entry(entry_ptr, run, turn + 1, turns)
         for c in range(0, (length + CHUNK - 1) // CHUNK):
             row = first + c * CHUNK
             growth = _growth(growth_ptr, row, length - c * CHUNK)
@@ -249,8 +250,8 @@ def _step(
 @gluon.jit
 def _consume(
     ring, ready, free, out_tile, out_tiles, growth_ptr, state_ptr, flag_ptr, out_ptr, entry_ptr,
-    run, turns, head, lane, e0, scale, HV: gl.constexpr, PLACES: gl.constexpr,
-    LEAVES: gl.constexpr, FLAGS: gl.constexpr, STAGES: gl.constexpr,
+    run, turns, flags, head, lane, e0, scale, HV: gl.constexpr, LEAVES: gl.constexpr,
+    STAGES: gl.constexpr,
 ):  # fmt: skip
     e = gl.arange(0, BLOCK, layout=gl.SliceLayout(1, WIDE))
     d = gl.arange(0, WIDTH, layout=gl.SliceLayout(0, WIDE))
@@ -258,12 +259,13 @@ def _consume(
     state = gl.zeros([BLOCK, WIDTH], gl.float32, WIDE)
     held = -1  # the slot whose state `state` is
     count = 0
-    row, length, parent, own = _load_entry(entry_ptr, run, 0, turns, PLACES)
+    row, length, parent, own = _load_entry(entry_ptr, run, 0, turns)
     for turn in range(0, turns):
-        then = _load_entry(entry_ptr, run, turn + 1, turns, PLACES)
+        then = _load_entry(entry_ptr, run, turn + 1, turns)
         if (parent != held) | (parent < 0):
-            if FLAGS:
-                _await(flag_ptr + parent * (HV * (WIDTH // BLOCK)) + lane, parent >= 0)
+            if not LEAVES:
+                needed = (parent >= 0) & (flags != 0)
+                _await(flag_ptr + parent * (HV * (WIDTH // BLOCK)) + lane, needed)
             base = (gl.maximum(parent, 0).to(gl.int64) * HV + head) * (WIDTH * WIDTH)
             known = (inside >= 0) & (parent >= 0)
             state = gl.load(state_ptr + base + inside, mask=known, other=0.0)
@@ -292,31 +294,33 @@ def _consume(
                 base = (own.to(gl.int64) * HV + head) * (WIDTH * WIDTH)
                 gl.store(state_ptr + base + inside, state)
                 thread_barrier()  # the program's other threads may read it next
-                if FLAGS:
+                if flags != 0:
                     _release(flag_ptr + own * (HV * (WIDTH // BLOCK)) + lane)
         row, length, parent, own = then
     tma.store_wait(0)
 
 
-@gluon.jit(do_not_specialize=["place", "stride_growth"])
+@gluon.jit(do_not_specialize=["begin_at", "split_at", "stop_at", "flags", "stride_growth"])
 def gdn_hopper_scan_kernel(
     unit_tiles, v_tiles, matrix_tiles, out_tiles,
-    growth_ptr, state_ptr, flag_ptr, out_ptr, range_ptr, place, entry_ptr, stride_growth, scale,
-    HK: gl.constexpr, HV: gl.constexpr, WALK: gl.constexpr, PLACES: gl.constexpr,
-    LEAVES: gl.constexpr, FLAGS: gl.constexpr, STAGES: gl.constexpr,
+    growth_ptr, state_ptr, flag_ptr, out_ptr, range_ptr, begin_at, split_at, stop_at, flags,
+    entry_ptr, stride_growth, scale,
+    HK: gl.constexpr, HV: gl.constexpr, LEAVES: gl.constexpr, STAGES: gl.constexpr,
 ):  # fmt: skip
     """Arrays of `gdn_scan_kernel`; a program owns one (head, block of values) and its run of
-    entries: all of the `WALK` places from `place` on, its share of the `PLACES` after those.
+    entries: all from place `begin_at` to `split_at`, its share of each place from there to
+    `stop_at`, of which there are `PLACES` at most.
 
-    `LEAVES`: no entry leaves a state. `FLAGS`: a state may come from another program of this
-    launch, which sets flags [slot, lane] once it is stored; they are clear before."""
+    `LEAVES`: no entry leaves a state. `flags`: not 0 if a state may come from another program of
+    this launch, which sets flags [slot, lane] once it is stored; they are clear before. Neither
+    depths nor places decide a variant: any try runs with what a start has compiled."""
     BLOCKS: gl.constexpr = WIDTH // BLOCK
     lane = gl.program_id(0) % (HV * BLOCKS)
     part = gl.program_id(0) // (HV * BLOCKS)
     parts = gl.num_programs(0) // (HV * BLOCKS)
     head = lane // BLOCKS
     e0 = lane % BLOCKS * BLOCK
-    run, turns = _run(range_ptr, place, part, parts, WALK, PLACES)
+    run, turns = _run(range_ptr, begin_at, split_at, stop_at, part, parts)
 
     q_ring = gl.allocate_shared_memory(gl.float16, [STAGES, CHUNK, WIDTH], unit_tiles.layout)
     k_ring = gl.allocate_shared_memory(gl.float16, [STAGES, CHUNK, WIDTH], unit_tiles.layout)
@@ -336,10 +340,10 @@ def gdn_hopper_scan_kernel(
     gl.warp_specialize(
         [
             (_consume, (ring, ready, free, out_tile, out_tiles, growth, state_ptr, flag_ptr,
-                        out_ptr, entry_ptr, run, turns, head, lane, e0, scale, HV, PLACES, LEAVES,
-                        FLAGS, STAGES)),
+                        out_ptr, entry_ptr, run, turns, flags, head, lane, e0, scale, HV, LEAVES,
+                        STAGES)),
             (_produce, (ring, ready, free, unit_tiles, v_tiles, matrix_tiles, growth, entry_ptr,
-                        run, turns, head, e0, HK, HV, PLACES, STAGES)),
+                        run, turns, head, e0, HK, HV, STAGES)),
         ],
         [1],
         [24],

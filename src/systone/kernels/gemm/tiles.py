@@ -92,7 +92,7 @@ HOPPER_GATED = (
     GemmTile(64, 32, 64, 4, 4, 2.5, persistent=False),
     GemmTile(64, 64, 64, 4, 3, 3.9, persistent=False),
     GemmTile(128, 64, 64, 4, 6, 6.2),
-    GemmTile(128, 128, 64, 8, 4, 11.9),
+    GemmTile(128, 128, 64, 8, 4, 11.6),
 )
 HOPPER_RATES = Rates(block_us=11.4, bytes_per_us=3.75e6)
 
