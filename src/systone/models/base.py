@@ -2,7 +2,7 @@
 
     Request --prepare--> Prepared --execute (batched)--> Readout --finish--> Decision
 
-`prepare` and `finish` run in worker threads, are pure and thread-safe; `execute` is called by one
+`prepare` and `finish` run in any thread, are pure and thread-safe; `execute` is called by one
 thread only. Knows no HTTP and no queue. N rows, W read-out width.
 """
 

@@ -11,7 +11,8 @@ from torch import Tensor
 
 from systone.kernels.config import table_of
 from systone.kernels.gdn.hopper_chunk import gdn_hopper_chunk_kernel, hopper_chunk_tiles
-from systone.kernels.gdn.hopper_scan import PLACES, gdn_hopper_scan_kernel, hopper_scan_tiles
+from systone.kernels.gdn.hopper_run import PLACES
+from systone.kernels.gdn.hopper_scan import gdn_hopper_scan_kernel, hopper_scan_tiles
 from systone.kernels.gdn.scratch import GdnScratch
 from systone.kernels.work import CHUNKS, Scan, WorkTables
 

@@ -21,11 +21,16 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
 from systone.kernels.gdn.hopper_chunk import thread_barrier
+from systone.kernels.gdn.hopper_run import (
+    await_flag,
+    load_entry,
+    program_run,
+    release_flag,
+)
 
 CHUNK = gl.constexpr(64)
 WIDTH = gl.constexpr(128)  # of keys; of values a program owns BLOCK
 BLOCK = gl.constexpr(64)
-PLACES = gl.constexpr(4)  # that programs divide in a launch
 CHUNK_BYTES = gl.constexpr(2 * 64 * 128 * 2 + 3 * 64 * 64 * 2)
 VALUE_SCALE = gl.constexpr(2.0**-5)
 OUTPUT_SCALE = gl.constexpr(2.0**5)
@@ -70,99 +75,15 @@ def _fetch(
 
 
 @gluon.jit
-def _share(range_ptr, place, stop_at, part, parts):
-    """(first, count) of a program's entries among those of a place; none from place `stop_at`."""
-    begin = gl.load(range_ptr + place, mask=place < stop_at, other=0)
-    stop = gl.load(range_ptr + place + 1, mask=place < stop_at, other=0)
-    each = (stop - begin + parts - 1) // parts
-    first = begin + part * each
-    return first, gl.maximum(gl.minimum(each, stop - first), 0)
-
-
-@gluon.jit
-def _run(range_ptr, begin_at, split_at, stop_at, part, parts):
-    """A program's entries in order, as (first, count) pairs: every entry before place `split_at`,
-    then its share of each of the places up to `stop_at`; and the sum of their counts."""
-    begin = gl.load(range_ptr + begin_at)
-    turns = gl.load(range_ptr + split_at) - begin
-    run = ((begin, turns),)
-    for p in gl.static_range(PLACES):
-        share = _share(range_ptr, split_at + p, stop_at, part, parts)
-        turns += share[1]
-        run = run + (share,)  # noqa: RUF005
-    return run, turns
-
-
-@gluon.jit
-def _entry(run, turn):
-    """The place in the list of a program's `turn`-th entry."""
-    at = run[0][0] + turn
-    left = turn - run[0][1]
-    for p in gl.static_range(PLACES):
-        at = gl.where(left >= 0, run[1 + p][0] + left, at)
-        left -= run[1 + p][1]
-    return at
-
-
-@gluon.jit
-def _load_entry(entry_ptr, run, turn, turns):
-    """(flat start, length, parent's slot, own slot); zeros beyond the last turn."""
-    entry = entry_ptr + _entry(run, turn) * 4
-    inside = turn < turns
-    row = gl.load(entry, mask=inside, other=0)
-    length = gl.load(entry + 1, mask=inside, other=0)
-    parent = gl.load(entry + 2, mask=inside, other=0)
-    own = gl.load(entry + 3, mask=inside, other=0)
-    return row, length, parent, own
-
-
-@gluon.jit
-def _await(flag_ptr, needed):
-    """Returns once another program has released the flag (at once unless `needed`): what that one
-    stored before can be read.
-
-    Programs that share a head are all resident, and every one goes through the depths in order, so
-    the program waited for never waits for this one."""
-    missing = needed
-    while missing:
-        missing = _acquire(flag_ptr.to(gl.int64)) == 0
-
-
-@gluon.jit
-def _acquire(address):
-    return gl.inline_asm_elementwise(
-        "ld.acquire.gpu.global.b32 $0, [$1];", "=r,l", [address], dtype=gl.int32, is_pure=False,
-        pack=1,
-    )  # fmt: skip
-
-
-@gluon.jit
-def _release(flag_ptr):
-    """Sets a flag after everything the program's computing threads have stored; one thread does,
-    after their barrier."""
-    gl.inline_asm_elementwise(
-        """{
-        .reg .pred first;
-        .reg .u32 thread;
-        mov.u32 thread, %tid.x;
-        setp.eq.u32 first, thread, 0;
-        @first st.release.gpu.global.b32 [$1], 1;
-        mov.u32 $0, thread;
-        }""",
-        "=r,l", [flag_ptr.to(gl.int64)], dtype=gl.int32, is_pure=False, pack=1,
-    )  # fmt: skip
-
-
-@gluon.jit
 def _produce(
     ring, ready, free, unit_tiles, v_tiles, matrix_tiles, growth_ptr, entry_ptr, run, turns,
     head, e0, HK: gl.constexpr, HV: gl.constexpr, STAGES: gl.constexpr,
 ):  # fmt: skip
     """Fetches every chunk of the entries in order, as far ahead as the ring allows."""
     count = 0
-    first, length, _, _ = _load_entry(entry_ptr, run, 0, turns)
+    first, length, _, _ = load_entry(entry_ptr, run, 0, turns)
     for turn in range(0, turns):
-        next_first, next_length, _, _ = _load_entry(entry_ptr, run, turn + 1, turns)
+        next_first, next_length, _, _ = load_entry(entry_ptr, run, turn + 1, turns)
         for c in range(0, (length + CHUNK - 1) // CHUNK):
             row = first + c * CHUNK
             growth = _growth(growth_ptr, row, length - c * CHUNK)
@@ -259,13 +180,13 @@ def _consume(
     state = gl.zeros([BLOCK, WIDTH], gl.float32, WIDE)
     held = -1  # the slot whose state `state` is
     count = 0
-    row, length, parent, own = _load_entry(entry_ptr, run, 0, turns)
+    row, length, parent, own = load_entry(entry_ptr, run, 0, turns)
     for turn in range(0, turns):
-        then = _load_entry(entry_ptr, run, turn + 1, turns)
+        then = load_entry(entry_ptr, run, turn + 1, turns)
         if (parent != held) | (parent < 0):
             if not LEAVES:
                 needed = (parent >= 0) & (flags != 0)
-                _await(flag_ptr + parent * (HV * (WIDTH // BLOCK)) + lane, needed)
+                await_flag(flag_ptr + parent * (HV * (WIDTH // BLOCK)) + lane, needed)
             base = (gl.maximum(parent, 0).to(gl.int64) * HV + head) * (WIDTH * WIDTH)
             known = (inside >= 0) & (parent >= 0)
             state = gl.load(state_ptr + base + inside, mask=known, other=0.0)
@@ -295,7 +216,7 @@ def _consume(
                 gl.store(state_ptr + base + inside, state)
                 thread_barrier()  # the program's other threads may read it next
                 if flags != 0:
-                    _release(flag_ptr + own * (HV * (WIDTH // BLOCK)) + lane)
+                    release_flag(flag_ptr + own * (HV * (WIDTH // BLOCK)) + lane)
         row, length, parent, own = then
     tma.store_wait(0)
 
@@ -320,7 +241,7 @@ def gdn_hopper_scan_kernel(
     parts = gl.num_programs(0) // (HV * BLOCKS)
     head = lane // BLOCKS
     e0 = lane % BLOCKS * BLOCK
-    run, turns = _run(range_ptr, begin_at, split_at, stop_at, part, parts)
+    run, turns = program_run(range_ptr, begin_at, split_at, stop_at, part, parts)
 
     q_ring = gl.allocate_shared_memory(gl.float16, [STAGES, CHUNK, WIDTH], unit_tiles.layout)
     k_ring = gl.allocate_shared_memory(gl.float16, [STAGES, CHUNK, WIDTH], unit_tiles.layout)
