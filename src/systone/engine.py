@@ -35,6 +35,7 @@ from systone.protocol.size import text_size
 from systone.protocol.types import Decision, Question, Request, Text
 from systone.schedule.budget import Batch
 from systone.schedule.lane import AT_ONCE_SIZE
+from systone.schedule.loop import FEW
 from systone.schedule.pool import WorkerPool
 from systone.schedule.scheduler import Scheduler
 from systone.schedule.tally import Tally
@@ -44,8 +45,6 @@ from systone.schedule.watchdog import Watchdog
 __all__ = ["Engine", "Health", "ModelHealth", "Pending", "Source"]
 
 log = logging.getLogger("systone.engine")
-
-FINISHED_HERE = 4  # requests that the thread which waits for the device finishes itself
 
 
 class Pending(Future[Decision]):
@@ -275,7 +274,7 @@ class Engine:
         def finish() -> None:
             pipeline.finish(scheduler, adapter, batch.tickets, works, results, self._clock)
 
-        if alone and len(batch.tickets) <= FINISHED_HERE:
+        if alone and len(batch.tickets) <= FEW:
             for ticket in batch.tickets:
                 ticket.stamps.alone = True
             try:

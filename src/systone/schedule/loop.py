@@ -23,7 +23,7 @@ from systone.schedule.scheduler import Scheduler
 if TYPE_CHECKING:
     from systone.models.base import Flight
 
-__all__ = ["Begin", "Deliver", "run_batches"]
+__all__ = ["FEW", "Begin", "Deliver", "run_batches"]
 
 log = logging.getLogger("systone.schedule")
 
@@ -31,7 +31,7 @@ Begin = Callable[[str, Sequence[Any]], "Flight"]
 # A batch, its works, one result or exception each, and whether nothing else waits for the thread.
 Deliver = Callable[[Batch, Sequence[Any], Sequence[Any], bool], None]
 
-FEW = 4  # requests of a batch that the device thread waits for itself
+FEW = 4  # requests of a batch that whoever waits for the device answers itself
 PART_S = 0.015  # what a part of a long batch is expected to take
 
 

@@ -9,10 +9,11 @@ import pytest
 
 from systone import pipeline
 from systone.config import EngineConfig
-from systone.engine import FINISHED_HERE, Engine, Pending
+from systone.engine import Engine, Pending
 from systone.errors import CapacityError, EngineDownError, EngineFaultError, RequestError
 from systone.protocol.types import Asset, Noul, NoulAnswer, Request
 from systone.schedule.lane import AT_ONCE_S, AT_ONCE_SIZE
+from systone.schedule.loop import FEW
 from tests.fakes import FakeAdapter, FakeExecutor, LaterExecutor, fake_model, fake_noul
 
 WET = {"wet": Noul("Is it wet?")}
@@ -179,7 +180,7 @@ def test_a_large_batch_is_finished_by_a_worker(engine, threads, executor) -> Non
     executor.entered.clear()
     holder = engine.submit(Request("holder", WET))
     assert executor.entered.wait(SOON_S)
-    many = [engine.submit(Request(f"s{i}", WET)) for i in range(FINISHED_HERE + 1)]
+    many = [engine.submit(Request(f"s{i}", WET)) for i in range(FEW + 1)]
     while not all(one.stamps.prepare_end for one in many):
         time.sleep(0.001)
     executor.gate.set()
