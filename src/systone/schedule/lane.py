@@ -41,6 +41,11 @@ class Lane:
         return len(self._waiting)
 
     @property
+    def overflows(self) -> bool:
+        """Whether more waits than a batch holds: nobody who comes later can join the next one."""
+        return not self.budget.holds(self._load)
+
+    @property
     def num_undispatched(self) -> int:
         return len(self._waiting) + self.num_preparing
 

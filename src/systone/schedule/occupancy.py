@@ -1,8 +1,8 @@
 """What the device has been given and not yet done: at most two parts, so that it never runs dry.
 
 A part is a batch, or a piece of a long one. The next is formed late, so that requests which arrive
-meanwhile join it, but early enough to be enqueued before the device is idle. Seconds; not
-thread-safe, the scheduler holds its lock.
+meanwhile join it, but early enough to be enqueued before the device is idle; at once if it can't
+take any more. Seconds; not thread-safe, the scheduler holds its lock.
 """
 
 from __future__ import annotations
@@ -50,12 +50,15 @@ class Occupancy:
         self._expected_s.popleft()
         self._dry_at = now + sum(self._expected_s)
 
-    def turn_in_s(self, now: float, *, waiting: bool, resumable: bool) -> float | None:
+    def turn_in_s(
+        self, now: float, *, waiting: bool, filled: bool, resumable: bool
+    ) -> float | None:
         """Seconds until the device should be given more, None: it can't be yet. `waiting`: whether
-        requests are; `resumable`: a long batch has parts left, which don't gain by waiting."""
+        requests are; `filled`: more than a batch holds, `resumable`: a long batch has parts left,
+        neither of which gains by waiting."""
         if self.full or not (waiting or resumable):
             return None
-        return 0.0 if resumable else self.hold_s(now)
+        return 0.0 if filled or resumable else self.hold_s(now)
 
     def hold_s(self, now: float) -> float:
         """How long the next batch may still wait for more requests."""

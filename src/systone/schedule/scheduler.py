@@ -343,8 +343,12 @@ class Scheduler:
         """Seconds until the device should be given more; None: something has to happen first."""
         if self._ended() or self._bell.has_errand:
             return 0.0
+        waiting = [lane for lane in self._lanes.values() if len(lane)]
         return self._occupied.turn_in_s(
-            self._clock(), waiting=self._has_waiting(), resumable=resumable
+            self._clock(),
+            waiting=bool(waiting),
+            filled=bool(waiting) and all(lane.overflows for lane in waiting),
+            resumable=resumable,
         )
 
     def _require_room(self) -> None:

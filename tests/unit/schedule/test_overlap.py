@@ -298,6 +298,21 @@ def test_draining_waits_for_what_is_in_flight(rig: Rig) -> None:
     assert [outcome(t) for t in tickets] == ["answer a", "answer long"]
 
 
+def test_a_batch_that_can_take_no_more_is_not_held(rig: Rig) -> None:
+    rig.scheduler.learn("m", 10, 60.0)  # the device is busy for a minute, as far as anybody knows
+    rig.ask("a")
+    rig.device.wait_enqueued(("a",))
+    rig.ask("b"), rig.ask("c")
+    time.sleep(0.05)
+    assert ("enqueue", ("b", "c")) not in rig.device.log  # a batch of two has not overflowed
+    last = rig.ask("d")
+    rig.device.wait_enqueued(("b", "c"))
+    assert len(rig.device.running) == 2
+    for _ in range(3):
+        rig.device.finish()
+    assert outcome(last) == "answer d"
+
+
 def test_stopping_in_flight_still_reads_what_was_enqueued(rig: Rig) -> None:
     ticket = rig.ask("a")
     rig.device.wait_enqueued(("a",))
