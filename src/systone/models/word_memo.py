@@ -1,9 +1,9 @@
 """Token ids of the words of texts: most words of a request were seen before.
 
-Words met before are looked up (`word_split` says where a text may be cut). A text with few new
-pieces has those tokenised apart; one that is mostly new is tokenised whole, and its pieces are
-learnt from where its tokens start. Ids depend on the piece alone, so a hit changes nothing but
-time. Bounded; thread-safe.
+Words met before are looked up (`word_split` says where a text may be cut), those of long texts all
+at once (`word_table`). A text with few new pieces has those tokenised apart; one that is mostly new
+is tokenised whole, and its pieces are learnt from where its tokens start. Ids depend on the piece
+alone, so a hit changes nothing but time. Bounded; thread-safe.
 """
 
 from __future__ import annotations
@@ -19,15 +19,21 @@ from numpy.typing import NDArray
 
 from systone.models.qwen_cuts import cut_text
 from systone.models.word_split import closes, cut_part, opens, pieces_of, resolve
+from systone.models.word_table import Missed, WordTable
 
 __all__ = ["MAX_CHARS", "MAX_PIECES", "Ids", "TextEncoder", "WordMemo"]
 
 MAX_PIECES = 65_536  # kept beside the words taught at start; a full memo starts anew
 MAX_CHARS = 32  # of a kept piece; 65,536 of these and their ids are at most about 20 MB
+LONG = 4096  # characters from which on texts are looked up by array arithmetic
 FEW = 0.25  # share of a text's characters that are better tokenised apart
 
 I32 = NDArray[np.int32]
 Ids = bytes  # int32 in memory order
+
+_ADDED = 64  # parts of a text that the table learns at once: about 0.2 ms
+_FEW = 8  # parts of a text that the table need not know
+_WORDS = "words"  # stands for a run of known ones
 
 
 class TextEncoder(Protocol):
@@ -57,10 +63,12 @@ class WordMemo:
         self._max_pieces = max_pieces
         self._most = max_pieces
         self._taught: dict[str, Ids] = {}
+        self._taught_table = WordTable()
         # nothing ever leaves these very dicts: a full memo starts others
         self._first: _Known  # of words without a space before them
         self._later: _Known  # of words behind a space, by the word alone
         self._other: _Known  # of pieces that begin or end in whitespace otherwise
+        self._table: WordTable  # of `_later`: what was taught, or met again in long texts
         self._start_anew()
 
     def __len__(self) -> int:
@@ -70,6 +78,7 @@ class WordMemo:
         """Learn these for good, whatever else comes. Before the memo is used."""
         encoded = self._encoder.encode_apart(pieces)
         self._taught = {p: ids.tobytes() for p, ids in zip(pieces, encoded, strict=True)}
+        self._taught_table.add(_Pieces.of(self._taught.items()).later.items())
         self._start_anew()
         self._most = self._max_pieces + len(self)
 
@@ -79,7 +88,11 @@ class WordMemo:
 
     def ids(self, texts: Sequence[str]) -> list[Ids]:
         """The same as bytes."""
-        found = [self._look_up(text) for text in texts]
+        missed = self._table.find(texts) if sum(map(len, texts)) > LONG else None
+        if missed is None:
+            found = [self._look_up(text) for text in texts]
+        else:
+            found = [self._look_up_few(*each) for each in zip(texts, missed, strict=True)]
         if list in map(type, found):
             return self._completed(texts, found)
         return found  # type: ignore[return-value]
@@ -110,13 +123,8 @@ class WordMemo:
 
     def _look_up(self, text: str) -> Ids | list[Ids | str]:
         """The text's ids, or runs of ids and pieces whose ids are not kept."""
-        parts, end = text.split(" "), b""
-        last = parts[-1]
-        if last[-1:] == "\n":  # most templates end lines; a letter before one is a safe cut
-            word = last.rstrip("\n")
-            breaks = self._other[last[len(word) :]]
-            if breaks is not None and word[-1:].isalpha() and word.isascii():
-                parts[-1], end = word, breaks
+        parts = text.split(" ")
+        end = self._line_ends(parts)
         first, *words = parts
         later = self._later
         # one call for all words: a third less than map(dict.get)
@@ -125,18 +133,56 @@ class WordMemo:
         try:
             return b"".join(found)
         except TypeError:  # quicker than to look for one that is None
-            return self._gaps_filled(parts, found)
+            filled = self._gaps_filled(parts, found)
+            return self._by_runs(parts, found) if filled is None else filled
 
-    def _gaps_filled(self, parts: Sequence[str], found: list[Ids | None]) -> Ids | list[Ids | str]:
-        """As `_look_up`: every unknown part by its own pieces, where the spaces beside it are safe
-        cuts. `found`: what is known of each part, and what follows the last."""
+    def _look_up_few(self, text: str, missed: Missed) -> Ids | list[Ids | str]:
+        """As `_look_up`, of a text of which the table knows all but some parts."""
+        later = self._later
+        parts: list[str] = []
+        found: list[Ids | None] = []
+        for run, part in missed:
+            if run:
+                parts.append(_WORDS)
+                found.append(run)
+            parts.append(part)
+            found.append(later[part])
+        if len(missed) > _FEW:
+            met = ((part, later[part]) for _, part in missed[1:-1])
+            new = ((part, ids) for part, ids in met if ids is not None)
+            self._table.add(islice(new, _ADDED))
+        end = self._line_ends(parts)
+        found[-1] = later[parts[-1]]
+        found[0] = self._first[parts[0]]
+        found.append(end)
+        if None not in found:
+            return b"".join(found)  # type: ignore[arg-type]
+        filled = self._gaps_filled(parts, found)
+        return self._look_up(text) if filled is None else filled
+
+    def _line_ends(self, parts: list[str]) -> Ids:
+        """The ids of the line ends behind the last part, which are taken off it, or none."""
+        last = parts[-1]
+        if last[-1:] == "\n":  # most templates end lines; a letter before one is a safe cut
+            word = last.rstrip("\n")
+            breaks = self._other[last[len(word) :]]
+            if breaks is not None and word[-1:].isalpha() and word.isascii():
+                parts[-1] = word
+                return breaks
+        return b""
+
+    def _gaps_filled(
+        self, parts: Sequence[str], found: Sequence[Ids | None]
+    ) -> Ids | list[Ids | str] | None:
+        """As `_look_up`: every unknown part by its own pieces; None where the spaces beside one are
+        no safe cuts. `found`: what is known of each part, and what follows the last."""
         filled: list[Ids | list[Ids | str] | None] = list(found)
         at, whole = -1, True
-        for _ in range(found.count(None)):
-            at = found.index(None, at + 1)
+        for _ in range(filled.count(None)):
+            at = filled.index(None, at + 1)
             part = parts[at]
             if (part == "" or part.strip() != part) and not _is_apart(parts, at):
-                return self._by_runs(parts, found)
+                return None
             ids = filled[at] = self._part(part, spaced=at > 0)
             whole = whole and isinstance(ids, bytes)
         if whole:
@@ -215,6 +261,7 @@ class WordMemo:
         base = _Pieces.of(self._taught.items())
         base.first[""] = b""  # a text that begins with a space, or holds nothing
         self._first, self._later, self._other = base.first, base.later, base.other
+        self._table = self._taught_table.copy()
 
 
 @dataclass(frozen=True, slots=True)
