@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from systone.models.qwen_cuts import cut_text
-from systone.models.word_split import closes, cut_part, opens, pieces_of, resolve
+from systone.models.word_split import closes, cut_lines, cut_part, opens, pieces_of, resolve
 from systone.models.word_table import Missed, WordTable
 
 __all__ = ["MAX_CHARS", "MAX_PIECES", "Ids", "TextEncoder", "WordMemo"]
@@ -187,8 +187,7 @@ class WordMemo:
             whole = whole and isinstance(ids, bytes)
         if whole:
             return b"".join(filled)  # type: ignore[arg-type]
-        lists = (each if isinstance(each, list) else [each] for each in filled)
-        return [piece for each in lists for piece in each]  # type: ignore[misc]
+        return _flat(filled)
 
     def _by_runs(self, parts: Sequence[str], found: list[Ids | None]) -> list[Ids | str]:
         """The same whatever the spaces."""
@@ -199,17 +198,33 @@ class WordMemo:
         return [*(self._piece(p) if isinstance(p, str) else p for p in runs), end or b""]
 
     def _part(self, part: str, *, spaced: bool) -> Ids | list[Ids | str]:
-        """One part between safe spaces. What its pieces give is kept: the next look-up finds it."""
-        pieces = cut_part(part)
-        if spaced:
-            pieces[0] = f" {pieces[0]}"
-        found = [self._piece(piece) for piece in pieces]
+        """One part between safe spaces, line by line: lines come again, parts across two rarely."""
+        first, *others = cut_lines(part) if "\n" in part else (part,)
+        ids = self._line(first, spaced=spaced)
+        if not others:
+            return ids
+        lines = [ids, *(self._line(line, spaced=False) for line in others)]
+        try:
+            return b"".join(lines)  # type: ignore[arg-type]
+        except TypeError:
+            return _flat(lines)
+
+    def _line(self, line: str, *, spaced: bool) -> Ids | list[Ids | str]:
+        """What its pieces give is kept: the next look-up finds it."""
+        text = f" {line}" if spaced else line
+        known = self._piece(text)
+        if isinstance(known, bytes):
+            return known
+        found = [self._piece(piece) for piece in cut_part(text)]
         try:
             ids = b"".join(found)  # type: ignore[arg-type]
         except TypeError:
             return found
-        if len(part) < MAX_CHARS and opens(part) and closes(part) and len(self) < self._most:
-            (self._later if spaced else self._first)[part] = ids
+        if len(text) <= MAX_CHARS and len(self) < self._most:
+            if opens(line) and closes(line):
+                (self._later if spaced else self._first)[line] = ids
+            else:
+                self._other[text] = ids
         return ids
 
     def _piece(self, piece: str) -> Ids | str:
@@ -288,6 +303,11 @@ class _Pieces:
 
     def __len__(self) -> int:
         return len(self.first) + len(self.later) + len(self.other)
+
+
+def _flat(runs: Iterable[Ids | list[Ids | str] | None]) -> list[Ids | str]:
+    lists = (each if isinstance(each, list) else [each] for each in runs)
+    return [piece for each in lists for piece in each]  # type: ignore[misc]
 
 
 def _is_apart(parts: Sequence[str], at: int) -> bool:

@@ -13,12 +13,13 @@ import re
 from collections.abc import Sequence
 from itertools import pairwise
 
-__all__ = ["STOPS", "closes", "cut_part", "opens", "pieces_of", "resolve"]
+__all__ = ["STOPS", "closes", "cut_lines", "cut_part", "opens", "pieces_of", "resolve"]
 
 STOPS = ".,:;?!\n"
 
 # ASCII letters only, so that the scan needs no Unicode tables.
 cut_part = re.compile(rf"(?<=[A-Za-z])(?=[{STOPS}])|(?<=\n)(?=[A-Za-z])").split
+cut_lines = re.compile(r"(?<=\n)(?=[A-Za-z])").split
 
 
 def pieces_of(text: str) -> list[str]:
