@@ -75,19 +75,26 @@ def _views(lists: Lists) -> dict[str, I32]:
 
 def _chunks(start: list[int], length: list[int]) -> Lists:
     """Every 64-token chunk, in segment order."""
-    pointer, segment, begin, tokens = [0], [], [], []
-    for at, count in enumerate(length):
-        for first in range(0, count, CHUNK):
-            segment.append(at)
-            begin.append(start[at] + first)
-            tokens.append(min(CHUNK, count - first))
+    pointer = [0]
+    segment: list[int] = []
+    begin: list[int] = []
+    tokens: list[int] = []
+    tile: list[int] = []
+    for at, (first, count) in enumerate(zip(start, length, strict=True)):
+        whole, last = divmod(count - 1, CHUNK)  # what comes before the last one is whole
+        segment += [at] * (whole + 1)
+        begin += range(first, first + count, CHUNK)
+        tokens += [CHUNK] * whole
+        tokens.append(last + 1)
+        tile += [CHUNK] * whole
+        tile.append(_TILE_OF[last + 1])
         pointer.append(len(segment))
     return {
         "seg_chunk_ptr": pointer,
         "chunk_seg": segment,
         "chunk_start": begin,
         "chunk_len": tokens,
-        "chunk_tile": [_TILE_OF[n] for n in tokens],
+        "chunk_tile": tile,
     }
 
 
