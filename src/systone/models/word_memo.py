@@ -199,10 +199,10 @@ class WordMemo:
 
     def _part(self, part: str, *, spaced: bool) -> Ids | list[Ids | str]:
         """One part between safe spaces, line by line: lines come again, parts across two rarely."""
-        first, *others = cut_lines(part) if "\n" in part else (part,)
+        if "\n" not in part:
+            return self._line(part, spaced=spaced)
+        first, *others = cut_lines(part)
         ids = self._line(first, spaced=spaced)
-        if not others:
-            return ids
         lines = [ids, *(self._line(line, spaced=False) for line in others)]
         try:
             return b"".join(lines)  # type: ignore[arg-type]
