@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from statistics import median
+from typing import Protocol
 
 import torch
 import triton
@@ -56,9 +57,13 @@ def capture(call: Callable[[], object]) -> torch.cuda.CUDAGraph:
     return graph
 
 
-def in_turn(
-    graphs: dict[str, torch.cuda.CUDAGraph], runs: int, rounds: int = 5
-) -> dict[str, float]:
+class Replayed(Protocol):
+    """A graph, or what enqueues its work otherwise."""
+
+    def replay(self) -> object: ...
+
+
+def in_turn(graphs: Mapping[str, Replayed], runs: int, rounds: int = 5) -> dict[str, float]:
     """Median milliseconds of a run, from graphs of `runs` each replayed in turn, so that all of
     them meet the clocks of the same moment."""
     seen: dict[str, list[float]] = {name: [] for name in graphs}
