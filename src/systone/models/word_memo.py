@@ -9,7 +9,6 @@ alone, so a hit changes nothing but time. Bounded; thread-safe.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from itertools import islice, pairwise
 from operator import itemgetter
 from typing import Protocol
@@ -18,18 +17,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from systone.models.qwen_cuts import cut_text
+from systone.models.word_pieces import MAX_CHARS, Ids, Known, Pieces
 from systone.models.word_split import closes, cut_lines, cut_part, opens, pieces_of, resolve
 from systone.models.word_table import Missed, WordTable
 
-__all__ = ["MAX_CHARS", "MAX_PIECES", "Ids", "TextEncoder", "WordMemo"]
+__all__ = ["MAX_PIECES", "TextEncoder", "WordMemo"]
 
-MAX_PIECES = 65_536  # kept beside the words taught at start; a full memo starts anew
-MAX_CHARS = 32  # of a kept piece; 65,536 of these and their ids are at most about 20 MB
+# Kept beside the words taught at start, at most about 20 MB; a full memo starts anew.
+MAX_PIECES = 65_536
 LONG = 4096  # characters from which on texts are looked up by array arithmetic
 FEW = 0.25  # share of a text's characters that are better tokenised apart
 
 I32 = NDArray[np.int32]
-Ids = bytes  # int32 in memory order
 
 _ADDED = 64  # parts of a text that the table learns at once: about 0.2 ms
 _FEW = 8  # parts of a text that the table need not know
@@ -48,13 +47,6 @@ class TextEncoder(Protocol):
         ...
 
 
-class _Known(dict[str, Ids]):
-    """Ids by text; what is not here reads as None, so that many are looked up in one call."""
-
-    def __missing__(self, text: str) -> None:
-        return None
-
-
 class WordMemo:
     """Keeps at most `max_pieces` pieces, and what `teach` was given."""
 
@@ -65,9 +57,9 @@ class WordMemo:
         self._taught: dict[str, Ids] = {}
         self._taught_table = WordTable()
         # nothing ever leaves these very dicts: a full memo starts others
-        self._first: _Known  # of words without a space before them
-        self._later: _Known  # of words behind a space, by the word alone
-        self._other: _Known  # of pieces that begin or end in whitespace otherwise
+        self._first: Known  # of words without a space before them
+        self._later: Known  # of words behind a space, by the word alone
+        self._other: Known  # of pieces that begin or end in whitespace otherwise
         self._table: WordTable  # of `_later`: what was taught, or met again in long texts
         self._start_anew()
 
@@ -78,7 +70,7 @@ class WordMemo:
         """Learn these for good, whatever else comes. Before the memo is used."""
         encoded = self._encoder.encode_apart(pieces)
         self._taught = {p: ids.tobytes() for p, ids in zip(pieces, encoded, strict=True)}
-        self._taught_table.add(_Pieces.of(self._taught.items()).later.items())
+        self._taught_table.add(Pieces.of(self._taught.items()).later.items())
         self._start_anew()
         self._most = self._max_pieces + len(self)
 
@@ -265,7 +257,7 @@ class WordMemo:
         )
 
     def _keep(self, found: Iterable[tuple[str, Ids]]) -> None:
-        new = _Pieces.of(islice(found, self._max_pieces))
+        new = Pieces.of(islice(found, self._max_pieces))
         if len(self) + len(new) > self._most:
             self._start_anew()
         self._first.update(new.first)
@@ -273,36 +265,10 @@ class WordMemo:
         self._other.update(new.other)
 
     def _start_anew(self) -> None:
-        base = _Pieces.of(self._taught.items())
+        base = Pieces.of(self._taught.items())
         base.first[""] = b""  # a text that begins with a space, or holds nothing
         self._first, self._later, self._other = base.first, base.later, base.other
         self._table = self._taught_table.copy()
-
-
-@dataclass(frozen=True, slots=True)
-class _Pieces:
-    """Ids of pieces by what they begin and end with: see `WordMemo`."""
-
-    first: _Known = field(default_factory=_Known)
-    later: _Known = field(default_factory=_Known)
-    other: _Known = field(default_factory=_Known)
-
-    @classmethod
-    def of(cls, found: Iterable[tuple[str, Ids]]) -> _Pieces:
-        """Those that are short enough to be kept."""
-        made = cls()
-        for piece, ids in found:
-            if len(piece) > MAX_CHARS:
-                continue
-            word = piece[1:] if piece[:1] == " " else piece
-            if word == "" or word.strip() != word:
-                made.other[piece] = ids
-            else:
-                (made.first if word is piece else made.later)[word] = ids
-        return made
-
-    def __len__(self) -> int:
-        return len(self.first) + len(self.later) + len(self.other)
 
 
 def _flat(runs: Iterable[Ids | list[Ids | str] | None]) -> list[Ids | str]:

@@ -15,7 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from systone.models.qwen_tokens import load_tokenizer
-from systone.models.word_memo import MAX_CHARS, WordMemo
+from systone.models.word_memo import WordMemo
+from systone.models.word_pieces import MAX_CHARS
 from systone.models.word_split import pieces_of, resolve
 from tests.unit.models_tokens.hostile import PIECES, hostile_texts
 
