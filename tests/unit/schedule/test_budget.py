@@ -8,9 +8,8 @@ from systone.models.base import Cost
 from systone.schedule.budget import Budget, Load, fill, load_of
 from systone.schedule.ticket import Stamps, Ticket
 
-COSTS = st.lists(
-    st.builds(Cost, st.integers(0, 60), st.integers(1, 12), st.integers(0, 5)), max_size=30
-)
+COST = st.builds(Cost, st.integers(0, 60), st.integers(1, 12), st.integers(0, 5))
+COSTS = st.lists(COST, max_size=30)
 BUDGETS = st.builds(
     Budget, st.integers(1, 100), st.integers(1, 20), st.integers(1, 8), st.integers(1, 10)
 )

@@ -11,9 +11,7 @@ from systone.models.base import Cost
 from systone.schedule.budget import Budget
 from systone.schedule.lane import Lane
 from systone.schedule.ticket import Stamps, Ticket
-from tests.unit.schedule.test_budget import BUDGETS, COSTS
-
-ROW = st.builds(Cost, st.integers(0, 60), st.integers(1, 12), st.integers(0, 5))
+from tests.unit.schedule.test_budget import BUDGETS, COST, COSTS
 
 
 def push(lane: Lane, cost: Cost) -> Ticket:
@@ -34,7 +32,7 @@ def test_a_queue_overflows_when_nobody_who_comes_later_can_join_the_next_batch(
     front, overflows = lane.front(), lane.overflows
     if not overflows:
         assert len(front) == len(lane)
-    later = push(lane, data.draw(ROW))
+    later = push(lane, data.draw(COST))
     if overflows:
         assert lane.front() == front
     elif budget.holds(lane._load):

@@ -302,7 +302,8 @@ def test_a_batch_that_can_take_no_more_is_not_held(rig: Rig) -> None:
     rig.scheduler.learn("m", 10, 60.0)  # the device is busy for a minute, as far as anybody knows
     rig.ask("a")
     rig.device.wait_enqueued(("a",))
-    rig.ask("b"), rig.ask("c")
+    rig.ask("b")
+    rig.ask("c")
     time.sleep(0.05)
     assert ("enqueue", ("b", "c")) not in rig.device.log  # a batch of two has not overflowed
     last = rig.ask("d")
