@@ -11,33 +11,43 @@ from systone import pipeline
 from systone.config import EngineConfig
 from systone.engine import Engine, Pending
 from systone.errors import CapacityError, EngineDownError, EngineFaultError, RequestError
+from systone.models.base import Cost
 from systone.protocol.types import Asset, Noul, NoulAnswer, Request
-from systone.schedule.lane import AT_ONCE_S, AT_ONCE_SIZE
+from systone.schedule.lane import AT_ONCE_S, AT_ONCE_SIZE, Lane
 from systone.schedule.loop import FEW
+from systone.schedule.ticket import Ticket
 from tests.fakes import FakeAdapter, FakeExecutor, LaterExecutor, fake_model, fake_noul
 
 WET = {"wet": Noul("Is it wet?")}
 SOON_S = 5.0
+LONG_S = 1.0  # the longest a thread may be told to stay awake
 
 
 class Threads:
-    """The threads that prepared and finished each state."""
+    """The threads that prepared and finished each state.
+
+    `prepare_s` is what preparing is said to have taken: by the clock, a busy machine would make a
+    quick request slow."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.prepared: dict[object, str] = {}
         self.finished: dict[object, str] = {}
         self.prepare_s = 0.0
-        prepare, finish = FakeAdapter.prepare, FakeAdapter.finish
+        prepare, finish, push = FakeAdapter.prepare, FakeAdapter.finish, Lane.push
 
         def noted(adapter: FakeAdapter, request: Request) -> Any:
             self.prepared.setdefault(request.state, threading.current_thread().name)
-            time.sleep(self.prepare_s)
             return prepare(adapter, request)
 
         def ended(adapter: FakeAdapter, prepared: Any, readout: Any) -> Any:
             self.finished[prepared.request.state] = threading.current_thread().name
             return finish(adapter, prepared, readout)
 
+        def timed(lane: Lane, ticket: Ticket, cost: Cost) -> None:
+            ticket.stamps.prepare_end = ticket.stamps.prepare_start + self.prepare_s
+            push(lane, ticket, cost)
+
+        monkeypatch.setattr(Lane, "push", timed)
         monkeypatch.setattr(FakeAdapter, "prepare", noted)
         monkeypatch.setattr(FakeAdapter, "finish", ended)
 
@@ -151,7 +161,7 @@ def test_the_device_thread_leaves_finishing_when_others_wait_for_it(
     assert pending[1].stamps.alone
 
 
-@pytest.mark.parametrize(("awake_s", "who"), [(0.0, "systone-reader"), (1.0, "systone-device")])
+@pytest.mark.parametrize(("awake_s", "who"), [(0.0, "systone-reader"), (LONG_S, "systone-device")])
 def test_the_thread_that_waits_for_the_device_finishes_small_batches(
     threads, awake_s: float, who: str
 ) -> None:
@@ -162,7 +172,7 @@ def test_the_thread_that_waits_for_the_device_finishes_small_batches(
 
 
 def test_a_device_thread_that_is_awake_prepares_the_next_request(threads) -> None:
-    config = EngineConfig(awake_s=1.0)
+    config = EngineConfig(awake_s=LONG_S)
     with Engine([fake_model(executor=LaterExecutor())], config) as engine:
         engine.submit(Request("first", WET)).result(SOON_S)
         idle(engine)
