@@ -38,6 +38,12 @@ class Server:
     def post(self, path: str, body: Any, **options: Any) -> httpx.Response:
         return self.client.post(path, json=body, **options)
 
+    def admitted(self) -> int:
+        """How many requests the engine has taken, as /metrics says it."""
+        name = "systone_requests_admitted_total"
+        lines = self.client.get("/metrics").text.splitlines()
+        return sum(int(float(line.split()[-1])) for line in lines if line.startswith(name))
+
     def decide(
         self, state: Any, questions: dict[str, Any], **fields: Any
     ) -> dict[str, dict[str, Any]]:

@@ -180,8 +180,8 @@ def test_a_third_batch_waits_for_the_first_and_is_joined_meanwhile(rig: Rig) -> 
 
 
 def test_a_batch_is_formed_late_so_that_requests_join_it(rig: Rig) -> None:
-    """The first is expected to take half a second: the second waits until near its end."""
-    rig.scheduler.learn("m", 10, 0.5)
+    """The first is expected to take two seconds: the second waits until near its end."""
+    rig.scheduler.learn("m", 10, 2.0)
     rig.ask("a")
     rig.device.wait_enqueued(("a",))
     began = time.monotonic()

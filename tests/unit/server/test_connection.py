@@ -60,13 +60,21 @@ def writers(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return seen
 
 
-def test_the_thread_that_waited_for_the_device_writes_the_reply(serve, writers) -> None:
+def at_rest(engine: Engine) -> None:
+    """Waits until the device's thread has put its last batch away."""
+    end = time.monotonic() + SOON_S
+    while engine.health().models[0].running:
+        assert time.monotonic() < end
+        time.sleep(0.005)
+
+
+def test_the_thread_that_waited_for_the_device_writes_the_reply(serve, writers, engine) -> None:
     with serve().connect() as sock:
         replies = Replies(sock)
         for i in range(5):
             sock.sendall(message(body_of(f"s{i}")))
             assert noul(replies.next()) == fake_noul(f"s{i}", "?")
-            time.sleep(0.02)  # until the engine is idle again
+            at_rest(engine)
     assert set(writers) == {"systone-device"}
 
 

