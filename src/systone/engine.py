@@ -103,7 +103,7 @@ class Engine:
         catalog, scheduler = self._device.start()
         self._preparers = WorkerPool("systone-prepare", self.config.workers, self._crashed)
         self._finisher = WorkerPool("systone-finish", 1, self._crashed)
-        self._watchdog = Watchdog(scheduler, max_batch_s=self.config.max_batch_s)
+        self._watchdog = Watchdog(scheduler, self._clock, max_batch_s=self.config.max_batch_s)
         self._watchdog.start()
         self._live = (catalog, scheduler)
         scheduler.set_ready()

@@ -11,6 +11,7 @@ from __future__ import annotations
 __all__ = ["TimeCurve"]
 
 MIN_SPREAD = 1e-3  # relative variance of token counts below which no slope can be told
+MOST = 8.0  # times what it was expected to take: what a single batch may count for
 
 
 class TimeCurve:
@@ -18,7 +19,11 @@ class TimeCurve:
 
     Nothing is assumed before the first batch: every estimate is 0.0, so nothing is refused on a
     guess. With batches of one size only, all time is laid on the tokens (larger requests then look
-    dearer than they are, never cheaper). The line never falls: negative parts are set to zero."""
+    dearer than they are, never cheaper). The line never falls: negative parts are set to zero.
+
+    A machine put to sleep or a process stopped makes one batch endless and says nothing of the
+    next, so none counts for more than `MOST` times its estimate. What stays slow is learned all the
+    same: every such batch raises the next one's limit."""
 
     __slots__ = ("_decay", "_t", "_w", "_x", "_xt", "_xx")
 
@@ -28,6 +33,8 @@ class TimeCurve:
 
     def observe(self, tokens: int, seconds: float) -> None:
         """One batch of `tokens` took `seconds` on the device."""
+        if expected := self.estimate(tokens):
+            seconds = min(seconds, MOST * expected)
         d, x = self._decay, float(tokens)
         self._w = self._w * d + 1.0
         self._x = self._x * d + x

@@ -5,7 +5,8 @@ Not thread-safe; the scheduler holds its lock. Device seconds come from the mode
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import OrderedDict, deque
+from statistics import median_low
 from typing import TYPE_CHECKING
 
 from systone.schedule.budget import Budget, Load, fill, load_of, may_run_between
@@ -21,7 +22,7 @@ GATHER_S = 0.02  # the longest wait for more requests to run between the parts o
 GATHERED = 0.5  # of the tokens of a full batch: enough not to wait
 AT_ONCE_SIZE = 4096  # characters: more are for a worker, however quick
 AT_ONCE_S = 0.001  # the longest that preparing should hold up an event loop
-TYPICAL_DECAY = 0.9  # weight of the past in the typical request's tokens
+TYPICAL_OF = 15  # requests, of whose tokens the median is typical: few large ones are not
 
 
 class Lane:
@@ -35,7 +36,8 @@ class Lane:
         self._preparing_s = TimeCurve()  # by characters
         self._waiting: OrderedDict[int, Ticket] = OrderedDict()
         self._load = Load()
-        self._typical_tokens = 0.0
+        self._recent_tokens: deque[int] = deque(maxlen=TYPICAL_OF)
+        self._typical_tokens = 0
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -58,10 +60,8 @@ class Lane:
         ticket.phase = Phase.WAITING
         self._waiting[id(ticket)] = ticket
         self._load = self._load.plus(cost)
-        seen = self._typical_tokens
-        self._typical_tokens = (
-            seen * TYPICAL_DECAY + cost.tokens * (1.0 - TYPICAL_DECAY) if seen else cost.tokens
-        )
+        self._recent_tokens.append(cost.tokens)
+        self._typical_tokens = median_low(self._recent_tokens)
 
     def prepares_at_once(self, size: int) -> bool:
         """Whether a request of so many characters takes no longer to prepare than an event loop may
@@ -92,7 +92,7 @@ class Lane:
         """Device seconds until everything accepted so far has run."""
         if not self._waiting and not self.num_preparing:
             return 0.0
-        unseen = round(self.num_preparing * self._typical_tokens)
+        unseen = self.num_preparing * self._typical_tokens
         load = Load(
             self._load.tokens + unseen,
             self._load.rows,
@@ -103,5 +103,5 @@ class Lane:
 
     def own_s(self, cost: Cost | None) -> float:
         """Device seconds of one more request: its own cost, or a typical one's before that."""
-        tokens = round(self._typical_tokens) if cost is None else cost.tokens
+        tokens = self._typical_tokens if cost is None else cost.tokens
         return self.curve.estimate(tokens)

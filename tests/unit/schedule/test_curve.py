@@ -49,6 +49,26 @@ def test_a_negative_base_is_set_to_zero() -> None:
     assert per_token > 0.0
 
 
+@pytest.mark.parametrize("stall_s", [0.5, 30.0, 3600.0])
+def test_one_stall_hardly_moves_the_curve(stall_s: float) -> None:
+    """A machine put to sleep, a process stopped: the batch says nothing of the next one."""
+    curve = TimeCurve()
+    for i in range(100):
+        curve.observe(25 + i % 9, 0.02)
+    before = curve.estimate(1200, 40)
+    curve.observe(30, stall_s)
+    assert curve.estimate(1200, 40) < 1.2 * before
+
+
+def test_a_device_that_stays_slow_is_learned_within_a_few_dozen_batches() -> None:
+    curve = TimeCurve()
+    for i in range(200):
+        curve.observe(100 + i % 50, 0.01)
+    for i in range(60):
+        curve.observe(100 + i % 50, 1.0)
+    assert curve.estimate(120) > 0.5
+
+
 def test_the_curve_follows_a_device_that_became_faster() -> None:
     curve = TimeCurve()
     for i in range(200):

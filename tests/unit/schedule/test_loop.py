@@ -1,3 +1,4 @@
+import time
 from concurrent.futures import Future
 from functools import partial
 from typing import Any
@@ -163,7 +164,7 @@ def test_a_worker_that_is_ended_fails_everyone() -> None:
 
 def test_a_frozen_batch_fails_the_engine_within_the_stated_limit() -> None:
     rig = Rig(3)
-    watchdog = Watchdog(rig.scheduler, max_batch_s=2.0)
+    watchdog = Watchdog(rig.scheduler, rig.clock, max_batch_s=2.0)
     rig.scheduler.take()
     rig.clock.advance(1.9)
     watchdog.look()
@@ -179,21 +180,39 @@ def test_a_frozen_batch_fails_the_engine_within_the_stated_limit() -> None:
 def test_a_large_batch_on_a_slow_device_is_no_freeze() -> None:
     rig = Rig(2)
     rig.scheduler.learn("m", 1, 0.5)  # a batch of two tokens is expected to take a second
-    watchdog = Watchdog(rig.scheduler, max_batch_s=2.0)
+    watchdog = Watchdog(rig.scheduler, rig.clock, max_batch_s=2.0)
     rig.scheduler.take()
-    rig.clock.advance(9.0)
-    watchdog.look()
+    for _ in range(3):
+        rig.clock.advance(3.0)
+        watchdog.look()
     assert rig.scheduler.status()[0] is Status.READY
     rig.clock.advance(2.0)
     watchdog.look()
     assert rig.scheduler.status()[0] is Status.FAILED
 
 
+def test_a_process_that_was_stopped_meanwhile_is_no_freeze() -> None:
+    rig = Rig(2)
+    watchdog = Watchdog(rig.scheduler, rig.clock, max_batch_s=2.0, tick_s=0.001)
+    watchdog.start()
+    rig.scheduler.take()
+    rig.clock.advance(1000.0)  # between two ticks
+    time.sleep(0.1)
+    assert rig.scheduler.status()[0] is Status.READY
+    end = time.monotonic() + 10.0
+    while rig.scheduler.status()[0] is Status.READY:  # awake, its batches can still freeze
+        assert time.monotonic() < end
+        rig.clock.advance(0.1)
+        time.sleep(0.005)
+    watchdog.stop()
+    assert rig.scheduler.running_s()[0] > 1002.0
+
+
 def test_the_watchdog_expires_requests_on_its_own_thread() -> None:
     rig = Rig(0)
     ticket = rig.scheduler.admit("m", deadline=rig.clock.now + 1, future=Future(), stamps=Stamps())
     rig.clock.advance(2)
-    watchdog = Watchdog(rig.scheduler, max_batch_s=2.0, tick_s=0.001)
+    watchdog = Watchdog(rig.scheduler, rig.clock, max_batch_s=2.0, tick_s=0.001)
     watchdog.start()
     assert ticket.future.exception(5) is not None
     watchdog.stop()

@@ -214,6 +214,26 @@ def test_the_known_cost_is_checked_again_once_prepared(scheduler, clock) -> None
     assert scheduler.depth()["a"] == (1, 0)
 
 
+def test_one_large_request_makes_nobody_look_late(scheduler, clock) -> None:
+    for tokens, seconds in ((1, 0.01), (1, 0.01), (100, 1.0)):  # 10 ms a token
+        queue(scheduler, tokens=tokens)
+        run(scheduler, clock, seconds)
+    for _ in range(3):
+        queue(scheduler, tokens=1)
+    for _ in range(4):  # of which nothing is known yet
+        admit(scheduler, deadline=clock.now + 0.1)
+    assert not scheduler.tally().refused
+
+
+def test_a_batch_that_took_for_ever_once_makes_nobody_look_late(scheduler, clock) -> None:
+    for seconds in (0.1, 0.1, 0.1, 600.0):
+        queue(scheduler, tokens=10)
+        run(scheduler, clock, seconds)
+    queue(scheduler, tokens=10)
+    admit(scheduler, deadline=clock.now + 2.0)
+    assert not scheduler.tally().refused
+
+
 def test_an_idle_engine_accepts_what_its_curve_would_refuse(scheduler, clock) -> None:
     queue(scheduler, tokens=10)
     run(scheduler, clock, 100.0)  # one terrible batch
