@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from systone.engine import Engine
 from systone.errors import EngineFaultError, RequestError
 from systone.models.base import (
     Adapter,
@@ -48,6 +49,14 @@ MIXED = Request(
         "size": Score("How large?", ("small", "large")),
     },
 )
+
+
+def await_waiting(engine: Engine, count: int, limit_s: float = 10.0) -> None:
+    """Until so many prepared requests wait for the device."""
+    lanes, end = engine._running()[1]._lanes.values(), time.monotonic() + limit_s
+    while sum(map(len, lanes)) < count:
+        assert time.monotonic() < end, "they were never prepared"
+        time.sleep(0.001)
 
 
 class FakeClock:

@@ -27,7 +27,14 @@ from systone.protocol.types import (
     Score,
     ScoreAnswer,
 )
-from tests.fakes import MIXED, FakeExecutor, LaterExecutor, fake_model, fake_noul
+from tests.fakes import (
+    MIXED,
+    FakeExecutor,
+    LaterExecutor,
+    await_waiting,
+    fake_model,
+    fake_noul,
+)
 
 WET = {"wet": Noul("Is it wet?")}
 
@@ -104,8 +111,7 @@ def test_waiting_requests_share_a_batch_in_order(engine, executor) -> None:
     pending = []
     for i in range(5):
         pending.append(engine.submit(Request(f"s{i}", WET)))
-        wait_until(lambda i=i: engine.health().models[0].undispatched == i + 1)
-    wait_until(lambda: all(p.stamps.prepare_end for p in pending))
+        await_waiting(engine, i + 1)
     executor.gate.set()
     holder.result(5)
     for one in pending:
@@ -142,7 +148,7 @@ def test_a_batch_holds_no_more_tokens_than_the_executor_gains_by(executor) -> No
     with Engine([fake_model(executor=executor)]) as engine:
         holder = hold(engine, executor)
         pending = [engine.submit(Request(f"s{i}", WET)) for i in range(4)]
-        wait_until(lambda: engine.health().models[0].undispatched == 4)
+        await_waiting(engine, 4)
         executor.gate.set()
         for one in (holder, *pending):
             one.result(5)

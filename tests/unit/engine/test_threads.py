@@ -16,7 +16,14 @@ from systone.protocol.types import Asset, Noul, NoulAnswer, Request
 from systone.schedule.lane import AT_ONCE_S, AT_ONCE_SIZE, Lane
 from systone.schedule.loop import FEW
 from systone.schedule.ticket import Ticket
-from tests.fakes import FakeAdapter, FakeExecutor, LaterExecutor, fake_model, fake_noul
+from tests.fakes import (
+    FakeAdapter,
+    FakeExecutor,
+    LaterExecutor,
+    await_waiting,
+    fake_model,
+    fake_noul,
+)
 
 WET = {"wet": Noul("Is it wet?")}
 SOON_S = 5.0
@@ -151,8 +158,7 @@ def test_the_device_thread_leaves_finishing_when_others_wait_for_it(
     pending = [engine.submit(Request("first", WET))]
     assert executor.entered.wait(SOON_S)
     pending.append(engine.submit(Request("second", WET)))
-    while not pending[1].stamps.prepare_end:
-        time.sleep(0.001)
+    await_waiting(engine, 1)
     executor.gate.set()
     for one in pending:
         one.result(SOON_S)
@@ -191,8 +197,7 @@ def test_a_large_batch_is_finished_by_a_worker(engine, threads, executor) -> Non
     holder = engine.submit(Request("holder", WET))
     assert executor.entered.wait(SOON_S)
     many = [engine.submit(Request(f"s{i}", WET)) for i in range(FEW + 1)]
-    while not all(one.stamps.prepare_end for one in many):
-        time.sleep(0.001)
+    await_waiting(engine, len(many))
     executor.gate.set()
     for one in (holder, *many):
         one.result(SOON_S)
