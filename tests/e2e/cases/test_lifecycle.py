@@ -8,36 +8,40 @@ import signal
 import socket
 import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import httpx
 import pytest
+
+from tests.within import seconds, within
 
 QUESTION = {"q": {"type": "noul", "instructions": "Is there fog?"}}
 
 
 def test_ready_means_the_first_request_is_as_fast_as_later_ones(start_server) -> None:
     """ready-after-warmup, first-request-jit"""
-    server = start_server()
-    body = {"state": "Fog at the pier.", "questions": QUESTION}
 
-    def timed(state: str) -> float:
-        begun = time.perf_counter()
-        assert server.post("/v1/systemone", {**body, "state": state}).status_code == 200
-        return time.perf_counter() - begun
+    def first() -> float:
+        """Of a fresh server; what five steady requests take is taken off."""
+        server = start_server()
+        texts = ["Fog at the pier.", *(f"Fog at pier {i}." for i in range(20))]
+        taken, *later = [seconds(partial(server.decide, text, QUESTION)) for text in texts]
+        assert server.client.get("/health").json()["status"] == "ready"
+        return taken - 5 * sorted(later)[10]
 
-    first = timed("Fog at the pier.")
-    steady = sorted(timed(f"Fog at pier {i}.") for i in range(20))[10]
-    assert first < 5 * steady + 0.25  # to load a model here would take a second
-    health = server.client.get("/health").json()
-    assert health["status"] == "ready"
+    within(0.05, first)  # to load a model here would take a second
 
 
 def test_stop_while_idle_is_quick_and_clean(start_server) -> None:
     """graceful-stop"""
-    server = start_server()
-    begun = time.monotonic()
-    assert server.stop() == 0
-    assert time.monotonic() - begun < 10
+
+    def stop() -> float:
+        server = start_server()
+        begun = time.monotonic()
+        assert server.stop() == 0
+        return time.monotonic() - begun
+
+    within(3.0, stop)
 
 
 def test_stop_while_busy_finishes_what_was_accepted(start_server) -> None:
@@ -75,11 +79,17 @@ def test_stop_while_busy_finishes_what_was_accepted(start_server) -> None:
 )
 def test_wrong_settings_stop_the_start_with_one_clear_line(start_server, args, word) -> None:
     """startup-failures"""
-    server = start_server(*args, wait=False)
-    assert server.process.wait(60) == 2
-    lines = server.log.read_text().strip().splitlines()
-    assert word in lines[-1]
-    assert "Traceback" not in "\n".join(lines)
+
+    def end() -> float:
+        begun = time.monotonic()
+        server = start_server(*args, wait=False)
+        assert server.process.wait(60) == 2
+        lines = server.log.read_text().strip().splitlines()
+        assert word in lines[-1]
+        assert "Traceback" not in "\n".join(lines)
+        return time.monotonic() - begun
+
+    within(6.0, end)
 
 
 def test_a_port_in_use_is_found_before_anything_is_loaded(start_server) -> None:

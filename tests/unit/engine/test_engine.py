@@ -35,6 +35,7 @@ from tests.fakes import (
     fake_model,
     fake_noul,
 )
+from tests.within import seconds, within
 
 WET = {"wet": Noul("Is it wet?")}
 
@@ -319,14 +320,16 @@ def test_a_full_queue_refuses(executor) -> None:
     with Engine([fake_model(executor=executor)], EngineConfig(max_queue=2)) as engine:
         holder = hold(engine, executor)
         pending = [engine.submit(Request(f"s{i}", WET)) for i in range(2)]
-        began = time.monotonic()
-        with pytest.raises(CapacityError) as caught:
-            engine.submit(Request("one too many", WET))
-        with pytest.raises(CapacityError):
-            engine.require_room()
-        assert time.monotonic() - began < 2  # the device is held: waiting would take for ever
-        assert caught.value.status == 429
-        assert caught.value.retry_after_s >= 1
+
+        def refused() -> None:
+            with pytest.raises(CapacityError) as caught:
+                engine.submit(Request("one too many", WET))
+            with pytest.raises(CapacityError):
+                engine.require_room()
+            assert caught.value.status == 429
+            assert caught.value.retry_after_s >= 1
+
+        within(0.05, lambda: seconds(refused))
         executor.gate.set()
         for one in (holder, *pending):
             one.result(5)
@@ -461,7 +464,7 @@ def test_a_frozen_device_fails_its_callers_within_the_limit(executor) -> None:
         began = time.monotonic()
         for pending in (holder, waiting):
             assert isinstance(pending.exception(5), EngineDownError)
-        assert time.monotonic() - began < 4
+        assert time.monotonic() - began < 2
         assert "frozen" in engine.health().reason
         executor.gate.set()  # the late result is dropped
         wait_until(lambda: executor.closed == 1)
@@ -487,7 +490,7 @@ def test_a_long_queue_of_one_model_does_not_starve_another() -> None:
     with Engine(models, EngineConfig(model=budget)) as engine:
         backlog = [engine.submit(Request(f"s{i}", WET, "slow")) for i in range(20)]
         engine.decide("x", WET, "quick")
-        assert seen[0] < 10  # batches of the backlog that went first: by turns one or two
+        assert seen[0] < 5  # batches of the backlog that went first: by turns one or two
         for one in backlog:
             one.cancel()
 

@@ -8,8 +8,8 @@ def test_a_ring_wakes_the_sleeper() -> None:
     bell = Bell(time.monotonic)
     threading.Timer(0.02, bell.ring).start()
     began = time.monotonic()
-    assert bell.sleep(60.0)
-    assert time.monotonic() - began < 30.0
+    assert bell.sleep(5.0)
+    assert time.monotonic() - began < 1.0
 
 
 def test_a_ring_before_the_sleep_is_not_lost_and_counts_once() -> None:

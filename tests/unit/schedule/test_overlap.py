@@ -189,7 +189,7 @@ def test_a_batch_is_formed_late_so_that_requests_join_it(rig: Rig) -> None:
     time.sleep(0.05)
     rig.ask("c")
     rig.device.wait_enqueued(("b", "c"))
-    assert time.monotonic() - began > 0.2
+    assert time.monotonic() - began > 1.0
     assert len(rig.device.running) == 2  # and yet before the first ended
 
 

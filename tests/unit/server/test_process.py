@@ -11,6 +11,8 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.within import within
+
 BODY = json.dumps(
     {"state": "s", "questions": {"wet": {"type": "noul", "instructions": "?"}}}
 ).encode()
@@ -100,7 +102,7 @@ def test_callers_that_leave_take_their_requests_out_of_the_queue(start) -> None:
     wait_for(lambda: metric(server.url, "systone_queue_depth") == 0)
     began = time.monotonic()
     assert post(f"{server.url}/v1/systemone", content=BODY, timeout=10).status_code == 200
-    assert time.monotonic() - began < 4  # at most one batch ahead, not eight seconds
+    assert time.monotonic() - began < 1.5  # at most one batch ahead, not eight seconds
     cancelled = metric(server.url, 'systone_requests_total{outcome="cancelled"}')
     answered = metric(server.url, 'systone_requests_total{outcome="answered"}')
     assert cancelled >= 30
@@ -121,15 +123,19 @@ def test_a_caller_that_leaves_during_its_batch_disturbs_nobody(start) -> None:
 
 
 def test_stopping_while_idle_is_quick(start) -> None:
-    server = start(0)
-    with server.connect() as idle:
-        idle.sendall(head() + BODY)
-        read_reply(idle)  # a kept connection must not delay the end
-        began = time.monotonic()
-        server.terminate()
-        assert server.popen.wait(30) == 0
-        assert time.monotonic() - began < 10  # nothing like the 30 s a drain may take
-    assert "Traceback" not in server.log.read_text()
+    def stop() -> float:
+        server = start(0)
+        with server.connect() as idle:
+            idle.sendall(head() + BODY)
+            read_reply(idle)  # a kept connection must not delay the end
+            began = time.monotonic()
+            server.terminate()
+            assert server.popen.wait(30) == 0
+            taken = time.monotonic() - began
+        assert "Traceback" not in server.log.read_text()
+        return taken
+
+    within(1.5, stop)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -170,42 +176,49 @@ def test_what_the_drain_time_does_not_reach_is_refused_with_503(start) -> None:
 
 
 def test_a_second_signal_ends_the_process_at_once(start) -> None:
-    server = start(30.0)
-    with server.connect() as sock:
-        sock.sendall(head() + BODY)
-        time.sleep(0.3)
-        server.terminate()
-        time.sleep(0.2)
-        assert server.popen.poll() is None
-        began = time.monotonic()
-        server.terminate()
-        assert server.popen.wait(40) == 128 + signal.SIGTERM
-        assert time.monotonic() - began < 10
+    def end() -> float:
+        server = start(30.0)
+        with server.connect() as sock:
+            sock.sendall(head() + BODY)
+            time.sleep(0.3)
+            server.terminate()
+            time.sleep(0.2)
+            assert server.popen.poll() is None
+            began = time.monotonic()
+            server.terminate()
+            assert server.popen.wait(40) == 128 + signal.SIGTERM
+            return time.monotonic() - began
+
+    within(1.0, end)
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 0)])
 def test_a_signal_while_loading_ends_the_process(start, number: int, status: int) -> None:
-    server = start(30.0, "--warmup", "on", wait=False)  # its warm-up takes a minute
-    wait_for(lambda: "loading" in server.log.read_text())
-    time.sleep(0.2)
-    with pytest.raises(ConnectionRefusedError):
-        server.connect()  # nothing listens before it can answer
-    began = time.monotonic()
-    server.terminate(number)
-    assert server.popen.wait(40) == status
-    assert time.monotonic() - began < 10
-    assert "while loading" in server.log.read_text()
+    def end() -> float:
+        server = start(30.0, "--warmup", "on", wait=False)  # its warm-up takes a minute
+        wait_for(lambda: "loading" in server.log.read_text())
+        time.sleep(0.2)
+        with pytest.raises(ConnectionRefusedError):
+            server.connect()  # nothing listens before it can answer
+        began = time.monotonic()
+        server.terminate(number)
+        assert server.popen.wait(40) == status
+        taken = time.monotonic() - began
+        assert "while loading" in server.log.read_text()
+        return taken
+
+    within(2.0, end)
 
 
 def test_overload_is_refused_quickly_and_passes(start) -> None:
-    server = start(0.2, "--max-queue", "8", "--max-batch-requests", "1", "--deadline-s", "20")
+    server = start(0.02, "--max-queue", "8", "--max-batch-requests", "1", "--deadline-s", "2")
     slow: list[float] = []
     codes: list[int] = []
     lock = threading.Lock()
 
     def client() -> None:
         with httpx.Client(base_url=server.url, timeout=20, verify=False) as connection:
-            end = time.monotonic() + 3
+            end = time.monotonic() + 1.5
             while time.monotonic() < end:
                 began = time.monotonic()
                 reply = connection.post("/v1/systemone", content=BODY)
@@ -223,7 +236,7 @@ def test_overload_is_refused_quickly_and_passes(start) -> None:
     for thread in threads:
         thread.join()
     assert set(codes) == {200, 429}
-    assert sorted(slow)[len(slow) // 2] < 0.5  # a place in the queue takes 1.6 s to reach its turn
+    assert sorted(slow)[len(slow) // 2] < 0.05
     began = time.monotonic()
     assert post(f"{server.url}/v1/systemone", content=BODY, timeout=10).status_code == 200
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 1
