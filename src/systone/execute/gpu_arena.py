@@ -42,7 +42,7 @@ class Arena:
         self.room = room
         self._flat: dict[str, Tensor] = {}
         for name, size in buffer_sizes(config, room).items():
-            self._flat[name] = torch.empty(size, dtype=torch.bfloat16, device=device)
+            self._flat[name] = torch.zeros(size, dtype=torch.bfloat16, device=device)
         heads = config.linear_value_heads
         self.states = torch.empty(
             room.states, heads, config.linear_key_dim, config.linear_value_dim, device=device
@@ -61,7 +61,7 @@ class Arena:
         made._flat = dict(self._flat)
         for name in SURVIVING:
             width = self._flat[name].numel() // self.room.tokens
-            made._flat[name] = torch.empty_like(self._flat[name][: width * tokens])
+            made._flat[name] = torch.zeros_like(self._flat[name][: width * tokens])
         made.num_bytes = sum(2 * made._flat[name].numel() for name in SURVIVING)
         return made
 

@@ -99,10 +99,12 @@ def test_swiglu(made, dtype) -> None:
 
 def test_gather_and_linear(made) -> None:
     x, w = torch.randn(6, 8, generator=made), torch.randn(3, 8, generator=made)
-    index = torch.tensor([5, 0, 0, 2], dtype=torch.int32)
-    out = torch.empty(4, 8)
+    x[0, 0] = torch.nan  # of the row that a missing one is not
+    index = torch.tensor([5, 1, 1, -1, 2], dtype=torch.int32)
+    out = torch.empty(5, 8)
     assert gather_rows(x, index, out=out) is out
-    assert torch.equal(out, torch.stack([x[5], x[0], x[0], x[2]]))
+    assert torch.equal(out, torch.stack([x[5], x[1], x[1], torch.zeros(8), x[2]]))
+    x[0, 0] = 0.0
     assert close(linear(x, w), x.double() @ w.double().T, torch.float32)
 
 

@@ -37,6 +37,19 @@ def modulo(requests: list) -> list:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("small_tiles")
+def test_rows_without_a_token_are_zero_in_every_layer() -> None:
+    model = model_of("9b", ["linear_attention", "full_attention", "linear_attention"])
+    passes = EagerPasses(model, Room(tokens=64, readouts=64, states=8), fast=False)
+    tables = naive_tables(modulo([leaves(3, 1, [4])]))
+    passes.run(tables)
+    for name in ("residual", "normed", "delta"):
+        kept = passes.arena.take(name, 64, model.stack.config.hidden_size)
+        assert kept[: tables.num_tokens].ne(0).any(dim=1).all()
+        assert not kept[tables.num_tokens :].any()
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("layout", "kinds"),
     [

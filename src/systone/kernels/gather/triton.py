@@ -16,7 +16,7 @@ def gather_kernel(x_ptr, index_ptr, out_ptr, width, stride_x, BLOCK: tl.constexp
     source = tl.load(index_ptr + row).to(tl.int64)
     column = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     inside = column < width
-    value = tl.load(x_ptr + source * stride_x + column, mask=inside)
+    value = tl.load(x_ptr + source * stride_x + column, mask=inside & (source >= 0), other=0.0)
     tl.store(out_ptr + row * width + column, value, mask=inside)
 
 
