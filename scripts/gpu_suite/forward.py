@@ -1,8 +1,10 @@
 """A whole forward through its graphs against the matrix products of the same forward alone.
 
 Rows: {model, shape, tokens, bucket, forward_ms, gemm_graph_ms, ratio, gemm_inside_ms,
-ratio_inside}: one trunk and one tail, over a graph of the same products at the unpadded row count
-(the faster of default cuBLAS and ours), alternated; and over the products' own time inside.
+ratio_inside, forward_sustained_ms, gemm_graph_sustained_ms, ratio_sustained}: one trunk and one
+tail, over a graph of the same products at the unpadded row count (the faster of default cuBLAS and
+ours), alternated three replays at a time, at one clock therefore; over the products' own time
+inside; and alternated as under load, each at the clock that its own power leaves it.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ import torch
 from torch import Tensor
 
 from scripts.gpu_suite.inside import products_ms
-from scripts.gpu_suite.timing import replay_ms
+from scripts.gpu_suite.timing import replay_ms, sustained_ms
 from systone.execute.buckets import Size, readout_bucket, row_bucket
 from systone.execute.gpu_gemm import projections
 from systone.execute.gpu_runner import GpuRunner
@@ -73,12 +75,16 @@ def forward_rows(
                 products.append(replay_ms(floors[at]))
                 forward.append(replay_ms(both))
             inside = products_ms(both)
+            load = sustained_ms({"forward": both, "products": floors[at]})
         ours, theirs = median(forward), median(products)
         yield {
             "model": name, "shape": shape, "tokens": size.tokens, "bucket": row_bucket(size.tokens),
             "forward_ms": round(ours, 4), "gemm_graph_ms": round(theirs, 4),
             "ratio": round(ours / theirs, 4),
             "gemm_inside_ms": round(inside, 4), "ratio_inside": round(ours / inside, 4),
+            "forward_sustained_ms": round(load["forward"], 4),
+            "gemm_graph_sustained_ms": round(load["products"], 4),
+            "ratio_sustained": round(load["forward"] / load["products"], 4),
         }  # fmt: skip
 
 

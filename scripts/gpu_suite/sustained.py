@@ -23,7 +23,7 @@ import torch
 
 from scripts.gpu_suite.evidence import started
 from scripts.gpu_suite.models import decision, recipe, served
-from scripts.gpu_suite.timing import Replayed, machine, replay_ms
+from scripts.gpu_suite.timing import Replayed, machine, replay_ms, turns
 from systone.execute.graph_passes import GraphedPasses, GraphSettings, TrunkKey
 from systone.kernels.config import KernelConfig
 
@@ -75,15 +75,10 @@ def rows_of(passes: GraphedPasses, tokens: int, gauges: Gauges) -> Iterator[dict
     made = choices(passes, (tokens, passes.settings.depths[0]))
     taken: dict[str, list[float]] = {name: [] for name in made}
     read: dict[str, list[tuple[float, float]]] = {name: [] for name in made}
-    for turn in range(ROUNDS):
-        for name in reversed(made) if turn % 2 else made:
-            began = time.monotonic()
-            while time.monotonic() < began + SETTLED_S:
-                replay_ms(made[name].replay)
-            settled = time.monotonic()
-            while time.monotonic() < began + ROUND_S:
-                taken[name].append(replay_ms(made[name].replay))
-            read[name] += gauges.between(settled, time.monotonic())
+    calls = {name: graph.replay for name, graph in made.items()}
+    for turn in turns(calls, ROUNDS, ROUND_S, SETTLED_S):
+        taken[turn.name] += turn.times
+        read[turn.name] += gauges.between(turn.begin, turn.end)
     for name, graph in made.items():
         rested = []
         for _ in range(PAUSES):

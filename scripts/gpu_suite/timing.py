@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Callable, Mapping
-from statistics import median
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from statistics import mean, median
 from typing import Protocol
 
 import torch
@@ -45,6 +47,45 @@ def replay_ms(call: Callable[[], object], *, calls: int = 3) -> float:
     end.record()
     end.synchronize()
     return begin.elapsed_time(end) / calls
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A call over and over: moments (`time.monotonic`) and the milliseconds of each."""
+
+    name: str
+    begin: float
+    end: float
+    times: list[float]
+
+
+def turns(
+    calls: Mapping[str, Callable[[], object]], rounds: int, round_s: float, settle_s: float
+) -> Iterator[Turn]:
+    """Each call over and over for `round_s` seconds at a time, in turn, forth and back. The first
+    `settle_s` don't count: until then the device keeps the clock of what ran before."""
+    for turn in range(rounds):
+        for name in reversed(calls) if turn % 2 else calls:
+            began, times = time.monotonic(), []
+            while time.monotonic() < began + settle_s:
+                replay_ms(calls[name])
+            settled = time.monotonic()
+            while not times or time.monotonic() < began + round_s:
+                times.append(replay_ms(calls[name]))
+            yield Turn(name, settled, time.monotonic(), times)
+
+
+def sustained_ms(
+    calls: Mapping[str, Callable[[], object]],
+    rounds: int = 5,
+    round_s: float = 0.4,
+    settle_s: float = 0.15,
+) -> dict[str, float]:
+    """Mean milliseconds of a call that the device does nothing else than: `turns`."""
+    seen: dict[str, list[float]] = {name: [] for name in calls}
+    for turn in turns(calls, rounds, round_s, settle_s):
+        seen[turn.name] += turn.times
+    return {name: mean(times) for name, times in seen.items()}
 
 
 def capture(call: Callable[[], object]) -> torch.cuda.CUDAGraph:
