@@ -3,7 +3,7 @@
 Two server processes on the device: one as served by default, one with `--pack off` (one row a
 forward, eager, nothing shared), asked one request at a time. Every raw score and every probability
 of a reply must be the other's, as JSON numbers that read back to the same double.
-Rows: {name, rows, requests, equal, modes}.
+Rows: {name, rows, requests, equal, modes, compilations_since_ready, within: that these are none}.
 """
 
 from __future__ import annotations
@@ -113,8 +113,9 @@ def _row(name: str, url: str, truth: Mapping[int, Reply], found: Asked) -> dict[
         said = client.get("/health").json()["models"][0]["modes"]
     check = said.get("selfcheck")
     ran = check is not None and check["refused"] == 0
+    compiled = said.get("compilations_since_ready")
     return {
         "name": name, "rows": scored, "requests": len(found), "equal": same if ran else None,
-        "modes": check, "compilations_since_ready": said.get("compilations_since_ready"),
+        "modes": check, "compilations_since_ready": compiled, "within": compiled == 0,
         "launches": said.get("launches", {}).get("passes"),
     }  # fmt: skip

@@ -7,7 +7,7 @@ that is proven and quicker.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from torch import Tensor
@@ -16,6 +16,7 @@ from systone.execute.buckets import PRODUCT_ROWS
 from systone.kernels.config import table_of
 from systone.kernels.gemm import cublaslt, gated
 from systone.kernels.gemm import triton as canonical
+from systone.kernels.gemm.tiles import GemmTile
 from systone.kernels.swiglu.triton import swiglu
 from systone.nn.text_weights import AttentionWeights, TextWeights
 
@@ -36,12 +37,7 @@ class Products:
     def linear(self, x: Tensor, weight: Tensor, out: Tensor) -> Tensor:
         """Call inside `cublaslt.exact_blas`. Rows beyond `PRODUCT_ROWS` in products of their own,
         so that none has a row count the self-check hasn't seen."""
-        shape = int(weight.shape[0]), int(weight.shape[1])
-        product = canonical.linear
-        rows = x.shape[0]
-        ours = rows < _FEW_ROWS and _long_sums(shape)
-        if shape in self.fast and not (ours or table_of(x.device)[0].beats_library(rows, *shape)):
-            product = cublaslt.linear
+        product = canonical.linear if self._is_ours(x.shape[0], weight) else cublaslt.linear
         for begin in range(0, x.shape[0], PRODUCT_ROWS):
             product(x[begin : begin + PRODUCT_ROWS], weight, out=out[begin : begin + PRODUCT_ROWS])
         return out
@@ -49,12 +45,49 @@ class Products:
     def activated(self, x: Tensor, gate_up: Tensor, wide: Tensor, out: Tensor) -> Tensor:
         """silu(gate) * up of gate|up = `linear(x, gate_up)`. `wide` [M, 2I]: scratch that may be
         left unwritten."""
-        if (gate_up.shape[0], gate_up.shape[1]) in self.gated:
+        if _shape(gate_up) in self.gated:
             made = gated.gated(x, gate_up, out=out)
             if made is not None:
                 return made
         self.linear(x, gate_up, wide)
         return swiglu(wide, out=out)
+
+    def warm(self, weights: Iterable[Tensor], row_counts: Collection[int]) -> None:
+        """Launch once every variant of our kernels that products of so many rows take: one that
+        isn't loaded by then would be compiled, or read from disk, in the middle of serving."""
+        for weight in weights:
+            table, processors = table_of(weight.device)
+            x = weight.new_zeros(_FEW_ROWS, weight.shape[1])  # the count is no part of a variant
+            fused, plain = self._tiles(weight, row_counts)
+            for tile in fused:
+                gated.gated_with(x, weight, None, tile, processors)
+            for tile in plain:
+                canonical.linear_with(
+                    x, weight, None, tile, processors, descriptors=table.descriptors
+                )
+            if _shape(weight) in self.gated:
+                swiglu(weight.new_zeros(_FEW_ROWS, weight.shape[0]))  # where it is a launch apart
+
+    def _tiles(
+        self, weight: Tensor, row_counts: Collection[int]
+    ) -> tuple[set[GemmTile], set[GemmTile]]:
+        """Tiles of our kernels at these row counts: with the activation, and without."""
+        table, processors = table_of(weight.device)
+        fused, plain = set(), set()
+        for rows in row_counts:
+            tile = gated.tile_of(rows, weight) if _shape(weight) in self.gated else None
+            if tile is not None:
+                fused.add(tile)
+            elif self._is_ours(rows, weight):
+                plain.add(table.gemm_tile(rows, int(weight.shape[0]), processors))
+        return fused, plain
+
+    def _is_ours(self, rows: int, weight: Tensor) -> bool:
+        """Whether a product of so many rows is our kernel's."""
+        shape = _shape(weight)
+        if shape not in self.fast or (rows < _FEW_ROWS and _long_sums(shape)):
+            return True
+        return table_of(weight.device)[0].beats_library(rows, *shape)
 
     def describe(self) -> Mapping[str, str]:
         """Backend by shape, "NxK"."""
@@ -65,6 +98,10 @@ class Products:
         for n, k in self.gated:
             said[f"{n}x{k}"] = f"{said.get(f'{n}x{k}', 'canonical')}, gated where quicker"
         return said
+
+
+def _shape(weight: Tensor) -> Shape:
+    return int(weight.shape[0]), int(weight.shape[1])
 
 
 def _long_sums(shape: Shape) -> bool:

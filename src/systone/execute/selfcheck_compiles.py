@@ -5,11 +5,14 @@ Listens where Triton reports a variant it hadn't loaded, also one its disk cache
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import triton
 
 __all__ = ["CompileCount"]
+
+log = logging.getLogger(__name__)
 
 
 class CompileCount:
@@ -39,4 +42,5 @@ class CompileCount:
         if self._listening:
             self.count += 1
             self.names.append(str(report.get("repr", "")).split("[")[0])
+            log.warning("%s was compiled while serving", self.names[-1])
         return self._before(*args, **report) if self._before else None

@@ -75,6 +75,7 @@ def bring_up(
     eager = GraphedPasses(split, stage, GraphSettings(), None, sample)
     verdicts, heads, cached = _products(split, stage, device, settings)
     _use(split, verdicts)
+    split.products.warm(_weights(split).values(), _row_counts(split))
     torch.cuda.empty_cache()
     clock.lap("products")
     found = check_passes(partial(_bits, eager), vocabulary)
@@ -118,9 +119,7 @@ def _products(
     split: GpuPass, stage: PassStage, device: torch.device, settings: StartSettings
 ) -> tuple[dict[Shape, Verdict], dict[Shape, Verdict], bool]:
     """Verdicts of products and of heads by shape, and whether they are an earlier start's."""
-    config, room = split.config, split.arena.room
-    queries = 2 * config.num_heads * config.head_dim
-    weights = one_of_each_shape(projections(split.model.stack.weights, queries))
+    room, weights = split.arena.room, _weights(split)
     heads = one_of_each_shape([split.model.head_weight])
     readouts = readout_buckets(room.readouts)
     # every count there is, so that starts with other limits know these verdicts
@@ -140,6 +139,20 @@ def _products(
         kept.write({name: v.as_json() for name, v in found.items()})
     wanted = {s: replace(found[_name(s)], wanted=settings.fast_products) for s in weights}
     return wanted, {s: found[_HEAD + _name(s)] for s in heads}, held is not None
+
+
+def _weights(split: GpuPass) -> dict[Shape, Tensor]:
+    """One of each shape a pass multiplies by."""
+    queries = 2 * split.config.num_heads * split.config.head_dim
+    return one_of_each_shape(projections(split.model.stack.weights, queries))
+
+
+def _row_counts(split: GpuPass) -> set[int]:
+    """Of every product that these limits allow; what is left of more rows than PRODUCT_ROWS is a
+    bucket as well."""
+    room = split.arena.room
+    trunks = token_buckets(min(room.tokens, PRODUCT_ROWS))
+    return {*trunks, *readout_buckets(room.readouts)}
 
 
 def _gate_up(split: GpuPass) -> set[Shape]:

@@ -39,8 +39,16 @@ def modulo(requests: list) -> list:
 @pytest.mark.slow
 @pytest.mark.usefixtures("small_tiles")
 def test_rows_without_a_token_are_zero_in_every_layer() -> None:
-    model = model_of("9b", ["linear_attention", "full_attention", "linear_attention"])
+    """Where both mixers are as wide, as in every model served: what the layer before left is what
+    attention leaves alone."""
+    kinds = ["linear_attention", "full_attention", "linear_attention"]
+    one_head = json_of("9b", kinds) | {"num_attention_heads": 1, "num_key_value_heads": 1}
+    checkpoint = Checkpoint.of(TextConfig.from_json(one_head), seed=3)
+    model = DecisionModel.build(checkpoint, dtype=torch.bfloat16)
+    config = model.stack.config
+    assert config.value_width == config.num_heads * config.head_dim
     passes = EagerPasses(model, Room(tokens=64, readouts=64, states=8), fast=False)
+    passes.run(naive_tables(modulo([leaves(20, 2, [9, 9])])))  # leaves rows behind
     tables = naive_tables(modulo([leaves(3, 1, [4])]))
     passes.run(tables)
     for name in ("residual", "normed", "delta"):

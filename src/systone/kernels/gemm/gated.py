@@ -18,11 +18,18 @@ from systone.kernels.gemm.triton import describable
 def gated(x: Tensor, weight: Tensor, *, out: Tensor | None = None) -> Tensor | None:
     """`swiglu(linear(x, weight))` to the bit: x [M, K], weight [2N, K] = gate|up -> [M, N]; None
     where the product and the activation are quicker in two launches."""
-    config, processors = table_of(x.device)
-    tile = config.gated_tile(x.shape[0], weight.shape[0] // 2, x.shape[1], processors)
-    if tile is None or not describable(x, weight):
+    tile = tile_of(x.shape[0], weight)
+    if tile is None or not describable(x):
         return None
-    return gated_with(x, weight, out, tile, processors)
+    return gated_with(x, weight, out, tile, table_of(x.device)[1])
+
+
+def tile_of(rows: int, weight: Tensor) -> GemmTile | None:
+    """The tile of so many rows; None where `gated` makes nothing."""
+    config, processors = table_of(weight.device)
+    if not describable(weight):
+        return None
+    return config.gated_tile(rows, weight.shape[0] // 2, weight.shape[1], processors)
 
 
 def gated_with(
