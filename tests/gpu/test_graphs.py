@@ -9,12 +9,17 @@ import pytest
 import torch
 
 from scripts.gpu_suite.models import decision, recipe, served
+from systone.execute.buckets import token_buckets
+from systone.execute.gpu_pace import one_row
 from systone.execute.gpu_runner import GpuLimits, GpuRunner
 from systone.execute.graph_passes import GraphSettings
 from systone.execute.graph_store import MISSES_BEFORE_RECAPTURE
 from systone.execute.selfcheck_alone import alone
 from systone.execute.selfcheck_rows import check_rows, pass_of
 from systone.execute.selfcheck_start import StartSettings
+from systone.kernels.gemm.gated_kernel import gated_kernel
+from systone.kernels.gemm.kernel import gemm_descriptor_kernel
+from systone.kernels.swiglu.triton import swiglu_kernel
 from systone.nn.decision import DecisionModel
 
 LIMITS = GpuLimits(tokens=4096, readouts=512)
@@ -121,6 +126,18 @@ def test_no_kernel_is_compiled_after_the_start(graphed) -> None:
     for tables in (*passes(), *alone(passes()[0])):
         graphed.run(tables)
     assert graphed.describe()["compilations_since_ready"] == 0, graphed._compiles.names
+
+
+def test_no_product_is_compiled_while_serving_without_graphs(model) -> None:
+    """Even if nothing is loaded when a start finds its verdicts kept."""
+    for kernel in (gemm_descriptor_kernel, gated_kernel, swiglu_kernel):
+        kernel.device_caches.clear()
+    made = started(model, None)
+    assert made.describe()["selfcheck"]["products_from_cache"]
+    for tokens in token_buckets(LIMITS.tokens):
+        made.run(one_row(tokens, 200_000))
+    assert made.describe()["compilations_since_ready"] == 0, made._compiles.names
+    made.close()
 
 
 def test_graphs_are_bounded_in_count(model) -> None:
