@@ -87,7 +87,8 @@ def test_every_variant_a_product_may_take_is_launched_before_serving(
         wanted = set(launched)
         launched.clear()
         products.warm(made, counts)
-    assert launched >= wanted
+    assert wanted - launched == set()
+    assert launched - wanted <= {"swiglu"}, "a start takes longer for nothing"
     assert wanted or proven, "nothing to compare"
 
 
