@@ -1,7 +1,7 @@
 """Captures launches on one CUDA stream as graphs that share a memory pool.
 
 What is captured allocates nothing itself: the pool holds only what libraries want while they are
-captured. Bytes are what the device has less of after a capture.
+captured. Bytes are what the device has less of after a capture, as far as that can be the graph's.
 """
 
 from __future__ import annotations
@@ -13,6 +13,15 @@ import torch
 
 from systone.errors import EngineDownError
 from systone.execute.graph_store import CaptureError
+
+# Of a graph, beside what torch reserves for its capture: 61 graphs of a 9B take 56 MiB in all.
+_MOST_BYTES = 64 * 2**20
+
+
+def bytes_of(lost: int, reserved: int) -> int:
+    """A graph's bytes, when the device has lost so many while it was captured and torch reserved so
+    many: another process may take memory in the same moment, and costs nobody a graph."""
+    return min(max(0, lost), max(0, reserved) + _MOST_BYTES)
 
 
 class CudaGraph:
@@ -45,7 +54,7 @@ class CudaCapture:
         """`launch` runs once uncaptured, so that libraries and kernels are loaded, and once
         captured. Raises CaptureError, or EngineDownError when the device is lost with it."""
         graph = torch.cuda.CUDAGraph()
-        free = self._free()
+        free, reserved = self._free(), torch.cuda.memory_reserved(self._device)
         try:
             launch()
             graph.capture_begin(pool=self._pool, capture_error_mode="thread_local")
@@ -60,7 +69,8 @@ class CudaCapture:
         except RuntimeError as error:
             self._require_alive(error)
             raise CaptureError(str(error).splitlines()[0]) from error
-        return CudaGraph(graph, max(0, free - self._free()))
+        reserved = torch.cuda.memory_reserved(self._device) - reserved
+        return CudaGraph(graph, bytes_of(free - self._free(), reserved))
 
     def _free(self) -> int:
         return torch.cuda.mem_get_info(self._device)[0]
