@@ -42,5 +42,5 @@ class CompileCount:
         if self._listening:
             self.count += 1
             self.names.append(str(report.get("repr", "")).split("[")[0])
-            log.warning("%s was compiled while serving", self.names[-1])
+            log.warning("%s had to be loaded or compiled while serving", self.names[-1])
         return self._before(*args, **report) if self._before else None
