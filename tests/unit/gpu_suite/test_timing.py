@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 pytest.importorskip("triton")
@@ -18,7 +20,7 @@ def test_calls_take_turns_forth_and_back_and_settle_first(monkeypatch: pytest.Mo
         return 100 * call + len(order)
 
     monkeypatch.setattr(timing, "replay_ms", replay_ms)
-    monkeypatch.setattr(timing.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(timing, "time", SimpleNamespace(monotonic=lambda: clock[0]))
     taken = list(timing.turns({"a": 1, "b": 2}, rounds=2, round_s=0.35, settle_s=0.15))
     assert [turn.name for turn in taken] == ["a", "b", "b", "a"]
     assert order == [1] * 4 + [2] * 8 + [1] * 4
